@@ -1,0 +1,113 @@
+"""Where compiled kernels are kept, and when."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numba
+import pytest
+
+from accelsim import jit
+from accelsim.engine import compiled, run
+from tests.engine.programs import bandwidth, tile_chain
+
+
+def twice(number: int) -> int:
+    return 2 * number
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache root of its own."""
+    monkeypatch.setenv("ACCELSIM_CACHE_DIR", str(tmp_path / "cache"))
+    jit.cache_folder.cache_clear()
+    yield tmp_path / "cache"
+    jit.cache_folder.cache_clear()
+
+
+def test_the_cache_lies_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path) -> None:
+    folder = jit.cache_folder()
+    assert folder is not None
+    assert folder.parent == root
+    monkeypatch.delenv("ACCELSIM_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    jit.cache_folder.cache_clear()
+    assert jit.cache_folder() == tmp_path / "xdg" / "accelsim" / folder.name
+
+
+def test_a_kernel_is_kept_there_and_loaded_again(root: Path) -> None:
+    before = numba.config.CACHE_DIR
+    first = jit.kernel(twice)
+    assert jit.is_cold(first)
+    assert first(21) == 42
+    assert not jit.is_cold(first)
+    assert [path.name.split("-")[0] for path in root.rglob("*.nbi")] == ["test_jit.twice"]
+    again = jit.kernel(twice)
+    assert not jit.is_cold(again)
+    assert again(4) == 8
+    assert sum(again.stats.cache_hits.values()) == 1  # type: ignore[attr-defined]
+    assert before == numba.config.CACHE_DIR
+
+
+def test_an_unwritable_cache_folder_only_costs_time(root: Path) -> None:
+    root.parent.mkdir(exist_ok=True)
+    root.write_text("a file stands in the way")
+    assert jit.cache_folder() is None
+    compiled_twice = jit.kernel(twice)
+    assert jit.is_cold(compiled_twice)
+    assert compiled_twice(21) == 42
+    assert root.read_text() == "a file stands in the way"
+
+
+def test_folders_of_other_versions_go_after_30_days(root: Path) -> None:
+    names = {"kernels-old": 31, "kernels-recent": 29, "notes-old": 31}
+    for name, days in names.items():
+        (root / name / "inside").mkdir(parents=True)
+        then = time.time() - days * 24 * 3600
+        os.utime(root / name, (then, then))
+    folder = jit.cache_folder()
+    assert folder is not None
+    assert {path.name for path in root.iterdir()} == {"kernels-recent", "notes-old", folder.name}
+
+
+def test_a_folder_in_use_stays_however_old_it_is(root: Path) -> None:
+    folder = jit.cache_folder()
+    assert folder is not None
+    os.utime(folder, (0, 0))
+    jit.cache_folder.cache_clear()
+    assert jit.cache_folder() == folder
+    assert time.time() - folder.stat().st_mtime < 3600
+
+
+def test_the_folder_changes_with_any_kernel_source(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    (package / "room").mkdir(parents=True)
+    kernel_file = package / "room" / "kernels.py"
+    kernel_file.write_text("@kernel\ndef one(): ...\n")
+    other_file = package / "plain.py"
+    other_file.write_text("x = 1\n")
+    monkeypatch.setattr(jit, "_PACKAGE", package)
+    assert jit.kernel_sources() == [kernel_file]
+    before = jit._fingerprint()
+    other_file.write_text("x = 2\n")
+    assert jit._fingerprint() == before
+    kernel_file.write_text("@kernel\ndef two(): ...\n")
+    assert jit._fingerprint() != before
+
+
+def test_the_engines_kernels_are_among_the_sources() -> None:
+    assert Path(compiled.__file__) in jit.kernel_sources()
+
+
+def test_the_first_run_says_that_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    program = tile_chain(2, bandwidth(64))
+    run(program)
+    run(program, progress=said.append)
+    assert said == []
+    monkeypatch.setattr(compiled, "is_cold", lambda kernel: kernel is compiled.sweep)
+    run(program, progress=said.append)
+    assert said == [jit.COMPILING]
