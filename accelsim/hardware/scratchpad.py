@@ -1,0 +1,107 @@
+"""Scratchpad bandwidth: fair shares of concurrent clients, and conflicts of one strided stream with itself.
+
+Banks are interleaved by word: word w, of `bank_width_bytes`, lies in bank w mod banks. A bank serves `ports` words a
+cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.errors import InputError, InternalError
+
+Int64 = NDArray[np.int64]
+
+_UNLIMITED = 2**63  # the claim of a client without a peak of its own: above every declared one
+
+
+def bandwidth_shares(total_bytes_per_cycle: int, peaks: Mapping[str, int | None]) -> dict[str, int]:
+    """Max-min fair shares in whole bytes per cycle of the clients of a scratchpad.
+
+    peaks: what each client can use at most, bytes per cycle, None for "whatever there is". If all peaks fit, each
+    client gets its own. Otherwise the water level rises until the total is used: no client has more than its peak,
+    and none could get a byte more without taking it from one that has no more than itself. Bytes left over by whole
+    numbers go one each to the largest unmet claims, ties in name order. The shares sum to at most the total, each
+    is >= 1, and none falls when the total rises. (Max-min fairness: Bertsekas and Gallager, Data Networks, 6.5.2.)
+
+    Raises InputError when the total is less than a byte a client, InternalError for a peak below 1.
+    """
+    _check_claims(total_bytes_per_cycle, peaks)
+    claims = {name: _UNLIMITED if peak is None else peak for name, peak in peaks.items()}
+    level = _water_level(total_bytes_per_cycle, sorted(claims.values()))
+    shares = {name: min(claim, level) for name, claim in claims.items()}
+    left_over = total_bytes_per_cycle - sum(shares.values())
+    unmet = sorted((name for name in claims if claims[name] > level), key=lambda name: (-claims[name], name))
+    for name in unmet[:left_over]:
+        shares[name] += 1
+    return shares
+
+
+def _check_claims(total_bytes_per_cycle: int, peaks: Mapping[str, int | None]) -> None:
+    bad = {name: peak for name, peak in peaks.items() if peak is not None and peak < 1}
+    if bad:
+        raise InternalError(f"peak scratchpad bandwidth of a client is below 1 byte/cycle: {bad}")
+    if total_bytes_per_cycle < len(peaks):
+        raise InputError(
+            f"the scratchpad's bandwidth is below 1 byte/cycle for each of its {len(peaks)} clients",
+            where="scratchpad",
+            value=total_bytes_per_cycle,
+            remedy="raise scratchpad.banks, scratchpad.bank_width_bytes or scratchpad.ports",
+        )
+
+
+def _water_level(total: int, ascending_claims: list[int]) -> int:
+    """The largest whole level whose sum of min(claim, level) fits the total; the largest claim if all fit."""
+    remaining = total
+    for index, claim in enumerate(ascending_claims):
+        level = remaining // (len(ascending_claims) - index)
+        if claim > level:
+            return level
+        remaining -= claim
+    return ascending_claims[-1] if ascending_claims else 0
+
+
+@lru_cache(maxsize=4096)
+def conflict_cycles(
+    banks: int, bank_width_bytes: int, ports: int, stride_bytes: int, access_bytes: int, count: int
+) -> int:
+    """Cycles that the banks need for one strided stream: the busiest bank's words over its ports, rounded up.
+
+    Access i takes the bytes [i·stride, i·stride + access_bytes), from a word-aligned base; words that the access
+    before it has just read are not read again; requests queue at their bank. Exact: the banks touched repeat every
+    banks·width / gcd(stride, banks·width) accesses, so one period is walked and multiplied. A stream without
+    conflicts takes ceil(words / (banks·ports)) cycles.
+
+    Raises InternalError for a size below 1 or a negative stride.
+    """
+    if min(banks, bank_width_bytes, ports, access_bytes, count) < 1 or stride_bytes < 0:
+        sizes = f"{banks=} {bank_width_bytes=} {ports=} {stride_bytes=} {access_bytes=} {count=}"
+        raise InternalError(f"conflict_cycles needs sizes >= 1 and a stride >= 0; got {sizes}")
+    line_bytes = banks * bank_width_bytes
+    period = line_bytes // gcd(stride_bytes, line_bytes)
+    periods, rest = divmod(count - 1, period)  # access 0 has no access before it and stands apart
+    walk = (banks, bank_width_bytes, stride_bytes, access_bytes)
+    words = _words_per_bank(*walk, 0, 1) + _words_per_bank(*walk, 1, rest + 1)
+    if periods:
+        words = words + periods * _words_per_bank(*walk, 1, period + 1)
+    return -(-int(words.max()) // ports)
+
+
+def _words_per_bank(banks: int, width: int, stride: int, access_bytes: int, begin: int, end: int) -> Int64:
+    """[banks] words that the accesses begin .. end-1 read from each bank."""
+    access = np.arange(begin, end, dtype=np.int64)
+    start = access * stride
+    just_read = np.where(access == 0, -1, (start - stride + access_bytes - 1) // width)
+    first = np.maximum(start // width, just_read + 1)
+    words = np.maximum((start + access_bytes - 1) // width - first + 1, 0)
+    laps, rest = np.divmod(words, banks)
+    # Add 1 to the `rest` banks from the first on: up at the first, down past the last, on two turns of the ring.
+    up = np.bincount(first % banks, minlength=2 * banks)
+    down = np.bincount(first % banks + rest, minlength=2 * banks)
+    turns = np.cumsum(up - down).reshape(2, banks)
+    return np.asarray(turns.sum(axis=0) + laps.sum(), dtype=np.int64)
