@@ -1,0 +1,187 @@
+"""The compiler's driver: fuse, place, choose tiles, lower each distinct group once, stamp it wherever it recurs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+
+from accelsim.arch.spec import Arch
+from accelsim.compile.fuse import Group, fuse
+from accelsim.compile.machine import Machine
+from accelsim.compile.mapper import MatmulCosts, Tiling, best_mapping
+from accelsim.compile.mapping_file import MappingEntry, check_entry, unknown_operators
+from accelsim.compile.matmul import lower_matmul
+from accelsim.compile.place import Placement, place
+from accelsim.compile.plan import MatmulWork, Planner, VectorWork
+from accelsim.compile.program import OperatorPlan, Program
+from accelsim.compile.recipes import parse_recipes
+from accelsim.compile.shares import scratchpad_shares
+from accelsim.compile.stamp import Stamper
+from accelsim.compile.template import Ports, Template
+from accelsim.compile.vector_op import RowTiling, choose_rows, lower_vector
+from accelsim.errors import InputError
+from accelsim.hardware.vector import pass_times
+from accelsim.trace.model import DTYPE_BYTES, Trace
+
+Progress = Callable[[str, int, int], None]  # what, pieces done, of how many
+
+
+def compile_program(
+    arch: Arch,
+    trace: Trace,
+    *,
+    fusion: str = "elementwise",
+    residency: bool = True,
+    mapping: Mapping[int, MappingEntry] | None = None,
+    progress: Progress | None = None,
+) -> Program:
+    """Turn a trace and a machine into a Program.
+
+    fusion: a level of `fuse.LEVELS`. residency: keep tensors on chip between operators where they fit. mapping: tiles
+    chosen by the user, by operator id.
+
+    Raises InputError where the machine cannot run the trace (an operator without a recipe or rate, a tile that fits no
+    buffer) or the mapping does not fit it.
+    """
+    if not trace.ops:
+        raise InputError("the trace has no operators", where=trace.name, remedy="nothing can be simulated")
+    planner = Planner(trace, arch, parse_recipes(arch.vector.recipes, arch.vector.rate, locate=arch.where))
+    groups = fuse(trace, fusion, planner.fusable)
+    unknown_operators(mapping or {}, groups)
+    works = _works(planner, groups)
+    placement = place(groups, trace, arch, residency)
+    machine = Machine(arch, scratchpad_shares(arch, works, bool(placement.level2)))
+    lowering = _Lowering(machine, trace, placement, mapping or {})
+    for index, (group, work) in enumerate(zip(groups, works)):
+        if progress is not None:
+            progress("compiling", index, len(groups))
+        lowering.lower(index, group, work)
+    notes = {"fusion": fusion, "residency": residency}
+    return lowering.stamper.finish(lowering.plans, bandwidth_shares=machine.shares, notes=notes)
+
+
+def _works(planner: Planner, groups: tuple[Group, ...]) -> list[MatmulWork | VectorWork]:
+    """The work of each group; groups that differ in nothing but their ids share one."""
+    known: dict[Hashable, MatmulWork | VectorWork] = {}
+    result = []
+    for group in groups:
+        key = group.signature(planner.trace)
+        if key not in known:
+            known[key] = planner.work(group)
+        result.append(known[key])
+    return result
+
+
+class _Lowering:
+    def __init__(
+        self, machine: Machine, trace: Trace, placement: Placement, mapping: Mapping[int, MappingEntry]
+    ) -> None:
+        self.machine = machine
+        self.trace = trace
+        self.placement = placement
+        self.mapping = mapping
+        self.stamper = Stamper(machine, trace, placement)
+        self.plans: list[OperatorPlan] = []
+        self._mapped: dict[Hashable, tuple[Tiling, int]] = {}
+        self._templates: dict[Hashable, Template] = {}
+
+    def lower(self, index: int, group: Group, work: MatmulWork | VectorWork) -> None:
+        ports = self._ports(group)
+        free = self.machine.arch.scratchpad.capacity_bytes - self.placement.resident_top[index]
+        tiling: Tiling | RowTiling
+        if isinstance(work, MatmulWork):
+            tiling, cycles = self._matmul_tiling(group, work, ports, free)
+        else:
+            tiling, cycles = choose_rows(work, free, self.machine.arch.vector.lanes, ports), 0
+        key = (id(work), tiling, ports)
+        if key not in self._templates:
+            self._templates[key] = _lowered(self.machine, work, tiling, ports)
+        template = self._templates[key]
+        self.stamper.stamp(template, group, index)
+        self._note(group, work, tiling, cycles, template)
+
+    def _ports(self, group: Group) -> Ports:
+        place_of = self.placement.place_of
+        return Ports(
+            tuple(place_of(view.tensor) for view in group.inputs),
+            tuple(place_of(view.tensor) for view in group.outputs),
+            tuple(self._stored(view.tensor) for view in group.outputs),
+            *self.stamper.phases(),
+        )
+
+    def _stored(self, tensor: int) -> tuple[str, ...]:
+        """Where a result is written to from the scratchpad: its place, and DRAM where the trace wants it there."""
+        place = self.placement.place_of(tensor)
+        places = () if place == "scratchpad" else (place,)
+        wanted = self.trace.tensors[tensor].final == "dram" and "dram" not in places
+        return (*places, "dram") if wanted else places
+
+    def _matmul_tiling(self, group: Group, work: MatmulWork, ports: Ports, free: int) -> tuple[Tiling, int]:
+        costs = self._costs(group, work, ports, free)
+        entry = self.mapping.get(group.head.id)
+        if entry is not None:
+            return check_entry(entry, work, costs)
+        key = (id(work), costs)
+        if key not in self._mapped:
+            self._mapped[key] = best_mapping(work, costs)
+        return self._mapped[key]
+
+    def _costs(self, group: Group, work: MatmulWork, ports: Ports, free: int) -> MatmulCosts:
+        arch, memory = self.machine.arch, self.machine.memory
+        count = work.view.batch * work.view.m * work.view.n
+        epilogue = sum(int(pass_times(count, 1, step.work, self.machine.vector_unit).occupy) for step in work.epilogue)
+        widths = [DTYPE_BYTES[self.trace.tensors[view.tensor].dtype] for view in group.outputs]
+        return MatmulCosts(
+            scratchpad_bytes=free,
+            accumulator_bytes=arch.accumulator.capacity_bytes,
+            accumulator_width=arch.accumulator.width_bytes,
+            arrays=arch.array.count,
+            a_on_chip=ports.inputs[0] == "scratchpad",
+            b_on_chip=ports.inputs[1] == "scratchpad",
+            staged_bytes=sum(width for index, width in enumerate(widths) if not ports.resident(index)),
+            stored_bytes=sum(width * places.count("dram") for width, places in zip(widths, ports.stored)),
+            bias_bytes=work.bias_bytes * work.view.n if ports.inputs[2:] != ("scratchpad",) else 0,
+            load_rate=memory.load_bytes_per_cycle,
+            store_rate=memory.store_bytes_per_cycle,
+            latency=memory.latency_cycles,
+            issue=memory.issue_cycles,
+            epilogue_cycles=epilogue,
+            stream_share=self.machine.shares.get("core0.array0.stream"),
+            weights_share=self.machine.shares.get("core0.array0.weights"),
+        )
+
+    def _note(
+        self, group: Group, work: MatmulWork | VectorWork, tiling: Tiling | RowTiling, cycles: int, template: Template
+    ) -> None:
+        """Keep what was chosen, for `show program` and the Result."""
+        head = group.head.id
+        chosen = {
+            "op": head, "fused": group.fired, "places": self._named_places(group),
+            "buffer_bytes": template.chunks["scratchpad"],
+        }  # fmt: skip
+        if isinstance(tiling, Tiling) and isinstance(work, MatmulWork):
+            plan = OperatorPlan(
+                **chosen, tile=(tiling.tm, tiling.tn, tiling.tk), order=tiling.order, dataflow=work.array.dataflow,
+                passes=tuple(step.name for step in work.epilogue), resident=tuple(sorted(tiling.resident)),
+                estimated_cycles=cycles,
+            )  # fmt: skip
+        elif isinstance(tiling, RowTiling) and isinstance(work, VectorWork):
+            rows = max(1, tiling.tile_elements // work.cols)
+            plan = OperatorPlan(**chosen, tile_rows=rows, passes=tuple(step.name for step in work.passes))
+        self.plans.append(plan)
+        self.plans += [OperatorPlan(op.id, fused_into=head) for op in group.ops if op.id != head]
+
+    def _named_places(self, group: Group) -> dict[str, str]:
+        matmul = group.head.kind == "matmul"
+        names = ("a", "b", "bias") if matmul else tuple(f"in{index}" for index in range(len(group.inputs)))
+        places = {name: self.placement.place_of(view.tensor) for name, view in zip(names, group.inputs)}
+        return places | {
+            f"out{index or ''}": self.placement.place_of(view.tensor) for index, view in enumerate(group.outputs)
+        }
+
+
+def _lowered(machine: Machine, work: MatmulWork | VectorWork, tiling: Tiling | RowTiling, ports: Ports) -> Template:
+    if isinstance(work, MatmulWork) and isinstance(tiling, Tiling):
+        return lower_matmul(machine, work, tiling, ports)
+    if isinstance(work, VectorWork) and isinstance(tiling, RowTiling):
+        return lower_vector(machine, work, tiling, ports)
+    raise TypeError("a matmul takes a Tiling, any other operator a RowTiling")

@@ -1,0 +1,63 @@
+"""Cycles and scratchpad bytes of a matmul's tasks at every point, with what limited scratchpad bandwidth adds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.compile.machine import Machine
+from accelsim.compile.plan import MatmulWork
+from accelsim.compile.points import Points
+from accelsim.hardware import systolic
+
+Int64 = NDArray[np.int64]
+
+
+class MatmulTimes:
+    """All [T]. `*_extra` are the cycles by which moving a task's bytes through its client's share of the scratchpad
+    outlasts the task; a later fold's weights go through the weights' share, under the stream."""
+
+    def __init__(self, machine: Machine, work: MatmulWork, points: Points) -> None:
+        p, array = points, work.array
+        sizes = (p.tm, p.tk, p.tn)
+        self._bytes(work, p)
+        self.weights = systolic.weights_times(array, *sizes)
+        self.stream = systolic.stream_times(array, *sizes)
+        self.drain = systolic.drain_times(array, *sizes)
+        weights, stream, drain = (machine.shares.get(f"core0.array0.{kind}") for kind in ("weights", "stream", "drain"))
+        written = p.tm * p.tn * sum(work.out_bytes) * p.last_k * (not work.epilogue) * array.fold_overlap
+        self.weights_extra = _extra(self.first_fold_bytes, self.weights, weights)
+        self.stream_extra = np.maximum(
+            _extra(self.streamed_bytes, self.stream.occupy, stream),
+            _extra(self.later_fold_bytes, self.stream.occupy, weights),
+        )
+        self.drain_extra = _extra(written, self.drain.occupy, drain)
+
+    @property
+    def next_weights_lag(self) -> Int64:
+        """From a stream's start to the earliest start of the next tile's weights."""
+        return self.stream.next_weights_lag + self.stream_extra
+
+    @property
+    def drained(self) -> tuple[Int64, Int64]:
+        """Occupy and latency of the drains."""
+        return self.drain.occupy + self.drain_extra, self.drain.latency + self.drain_extra
+
+    def _bytes(self, work: MatmulWork, p: Points) -> None:
+        """Bytes that `weights` tasks shift in (the stationary operand's first fold), that the later folds take, and
+        that streams read of the moving operands."""
+        array = work.array
+        reads = systolic.operand_reads(array, p.tm, p.tk, p.tn)
+        a, b = reads.a * work.a_bytes, reads.b * work.b_bytes
+        if array.dataflow == "os":
+            self.first_fold_bytes = self.later_fold_bytes = np.zeros(p.size, np.int64)
+            self.streamed_bytes = a + b
+            return
+        still, across, width = (b, p.tn, work.b_bytes) if array.dataflow == "ws" else (a, p.tm, work.a_bytes)
+        self.first_fold_bytes = np.minimum(p.tk, array.rows) * np.minimum(across, array.cols) * width
+        self.later_fold_bytes = still - self.first_fold_bytes
+        self.streamed_bytes = a + b - still
+
+
+def _extra(moved: Int64, occupy: Int64, share: int | None) -> Int64:
+    return np.zeros_like(occupy) if share is None else np.maximum(0, -(-moved // share) - occupy)

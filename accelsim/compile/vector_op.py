@@ -1,0 +1,203 @@
+"""Lowers a group whose head runs on the vector unit: one task for each pass over each tile of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.compile.feed import Feed
+from accelsim.compile.fuse import elements
+from accelsim.compile.loads import PHASES, emit_loads
+from accelsim.compile.machine import Machine
+from accelsim.compile.outputs import Grid, Outputs
+from accelsim.compile.plan import VectorInput, VectorWork
+from accelsim.compile.program import DONE, VECTOR
+from accelsim.compile.requests import Tiles
+from accelsim.compile.template import Block, Claim, Ports, Template
+from accelsim.errors import InputError
+from accelsim.hardware.vector import PassTimes, pass_times
+from accelsim.trace.matmul import Layout
+from accelsim.trace.model import Operand
+
+Int64 = NDArray[np.int64]
+
+_TILES_WANTED = 8  # tiles an operator is cut in, so that its neighbours can overlap with it
+_SHORTEST_TILE_CYCLES = 64  # but none shorter than this many cycles of the simplest pass
+
+
+@dataclass(frozen=True)
+class RowTiling:
+    """Elements of one tile: whole rows of a row-structured operator, any number of another's."""
+
+    tile_elements: int
+
+
+def choose_rows(work: VectorWork, free_bytes: int, lanes: int, ports: Ports) -> RowTiling:
+    """The tile of a vector operator: about eight of them, as far as double-buffered operands and results fit.
+
+    Raises InputError when a single row (or element) does not fit.
+    """
+    loaded = [item for item, place in zip(work.inputs, ports.inputs) if place != "scratchpad"]
+    whole = sum(elements(item.view) * item.bytes for item in loaded if item.role == "whole")
+    staged = sum(width for index, width in enumerate(work.out_bytes) if not ports.resident(index))
+    element = 2 * staged + work.scratch_bytes + 2 * sum(item.bytes for item in loaded if item.role == "stream")
+    row = 2 * sum(item.bytes for item in loaded if item.role == "row")
+    by_rows = work.row_structured or any(item.role == "row" for item in work.inputs)
+    unit = work.cols if by_rows else 1
+    total, unit_bytes = work.rows * work.cols, unit * element + row
+    fitting = (free_bytes - whole) // unit_bytes if unit_bytes else total // unit
+    if free_bytes < whole or fitting < 1:
+        raise _too_large(work, unit, whole + unit_bytes, free_bytes)
+    wanted = max(-(-total // _TILES_WANTED), _SHORTEST_TILE_CYCLES * lanes, work.cols)
+    tile = min(-(-wanted // unit), fitting, total // unit) * unit
+    return RowTiling(tile - tile % work.cols if tile > work.cols else tile)
+
+
+def lower_vector(machine: Machine, work: VectorWork, tiling: RowTiling, ports: Ports) -> Template:
+    """The tasks of a group on the vector unit."""
+    return _Lowering(machine, work, tiling, ports).template()
+
+
+class _Lowering:
+    """One group; tiles are the points. Arrays over tiles are [T]."""
+
+    def __init__(self, machine: Machine, work: VectorWork, tiling: RowTiling, ports: Ports) -> None:
+        self.machine = machine
+        self.work = work
+        self.ports = ports
+        self.tile = tiling.tile_elements
+        total = work.rows * work.cols
+        self.begin = np.arange(0, total, self.tile, dtype=np.int64)
+        self.length = np.minimum(self.tile, total - self.begin)
+        self.count = self.begin.size
+        self.whole_rows = self.tile % work.cols == 0
+        self.labels = np.full((self.count, 4), -1, np.int32)
+        self.labels[:, 1] = np.arange(self.count)
+        self.block = Block()
+
+    def template(self) -> Template:
+        passes, times = self._emit_passes()
+        self.first, self.last, self.times = passes[0], passes[-1], times
+        feeds = [self._feed(number, item) for number, item in enumerate(self.work.inputs)]
+        outputs = self._outputs()
+        loads, served = emit_loads(
+            self.machine, self.block, [f.loads for f in feeds if f.loads], self.first, self.ports.load_phase
+        )
+        reads = [feed.connect(self.block) for feed in feeds]
+        stores = outputs.emit_stores(self.machine, self.block)
+        ids, columns, edges = self.block.close()
+        claims, offset = [], 0
+        for part in (*feeds, outputs):
+            claims += part.claims(ids, offset)
+            offset += part.buffer_bytes
+        scratch = self.work.scratch_bytes * self.tile
+        if scratch:
+            first, last = int(ids[self.first[0]]), {self.machine.vector: int(ids[self.last[-1]])}
+            claims.append(Claim("scratchpad", "passes", scratch, offset, -1, [first], first, last))
+        for read in reads:
+            read.consumers = ids[read.consumers]
+        return Template(
+            size=self.block.size, columns=columns, edges=edges, reads=reads, claims=claims,
+            chunks={"scratchpad": offset + scratch},
+            touched_inputs=[entry for feed in feeds for entry in feed.touched(ids)],
+            loads=ids[loads], served=ids[served], produced=outputs.produced(ids), begins={}, ends={}, stores=stores,
+        )  # fmt: skip
+
+    def _emit_passes(self) -> tuple[list[Int64], PassTimes]:
+        """Positions [T] of each pass, and the last one's times. A pass waits for the one before on the same tile."""
+        rows, cols = (self.length // self.work.cols, self.work.cols) if self.whole_rows else (self.length, 1)
+        key = np.arange(self.count) * PHASES
+        emitted: list[Int64] = []
+        for index, step in enumerate(self.work.passes):
+            times = pass_times(rows, cols, step.work, self.machine.vector_unit)
+            positions = self.block.add(
+                VECTOR, self.machine.vector, key + index, tile=self.labels, occupy=times.occupy,
+                latency=times.latency, useful=times.useful, reduction_tail=times.reduction_tail,
+                scratchpad=times.scratchpad, scratchpad_read_bytes=times.read_bytes,
+                scratchpad_write_bytes=times.write_bytes, vector_simple_ops=times.simple_ops,
+                vector_special_ops=times.special_ops,
+            )  # fmt: skip
+            if emitted:
+                self.block.edge(positions, emitted[-1], DONE)
+            emitted.append(positions)
+        return emitted, times
+
+    def _feed(self, number: int, item: VectorInput) -> Feed:
+        held = item.role == "whole"
+        layout, tiles = self._tiles(item)
+        size = {"whole": elements(item.view), "stream": self.tile, "row": -(-self.tile // self.work.cols)}[item.role]
+        return Feed(
+            role=f"in{number}", input=number, place=self.ports.inputs[number], layout=layout, element_bytes=item.bytes,
+            tiles=tiles, tile_id=np.zeros(self.count, np.int64) if held else np.arange(self.count), held_whole=held,
+            slots=1 if held else min(2, self.count), slot_bytes=size * item.bytes, labels=self.labels,
+            points=np.arange(self.count), reader=self.first, last_reader=self.last,
+            lane=np.full(self.count, self.machine.vector),
+        )  # fmt: skip
+
+    def _tiles(self, item: VectorInput) -> tuple[Layout, Tiles]:
+        """The operand's part of each tile, as a block of rows of a strided view."""
+        zero, one = np.zeros(self.count, np.int64), np.ones(self.count, np.int64)
+        layout, rows, columns = rows_of(item.view)
+        if item.role == "whole":
+            return layout, Tiles(zero, zero, one * rows, zero, one * columns)
+        if item.role == "row":
+            first = self.begin // self.work.cols
+            return _flat(item.view), Tiles(zero, zero, one, first, self.length // self.work.cols)
+        if self.work.group.head.kind == "gather":  # some rows of the table, nobody knows which
+            return Layout(0, columns, 1, item.view.offset), Tiles(zero, zero, self.length // columns, zero, one * columns)
+        if self.whole_rows and columns == self.work.cols:
+            return layout, Tiles(zero, self.begin // columns, self.length // columns, zero, one * columns)
+        return _flat(item.view), Tiles(zero, zero, one, self.begin, self.length)
+
+    def _outputs(self) -> Outputs:
+        zero, one = np.zeros(self.count, np.int64), np.ones(self.count, np.int64)
+        units = np.full(self.count, self.machine.vector)
+        first, length, size = self._written()
+        return Outputs(
+            ports=self.ports, element_bytes=self.work.out_bytes, tile_elements=size,
+            layout=_flat(self.work.group.outputs[0]), tiles=Tiles(zero, zero, one, first, length), labels=self.labels,
+            grid=self._grid(first), point=np.arange(self.count), writer=self.first, writer_unit=units,
+            finisher=self.last, finisher_unit=units, finisher_occupy=self.times.occupy,
+            finisher_latency=self.times.latency, inputs=len(self.ports.inputs),
+        )  # fmt: skip
+
+    def _written(self) -> tuple[Int64, Int64, int]:
+        """First element and number of elements of the result that each tile writes, and the most of one tile."""
+        if elements(self.work.group.outputs[0]) == self.work.rows * self.work.cols:
+            return self.begin, self.length, self.tile
+        return self.begin // self.work.cols, self.length // self.work.cols, self.tile // self.work.cols
+
+    def _grid(self, first: Int64) -> Grid:
+        """Whole rows of the result where tiles are that, else ranges of the elements of one long row."""
+        main, none = self.work.group.outputs[0], np.zeros(self.count, np.int64)
+        cols, one = (main.shape or (1,))[-1], np.zeros(1, np.int64)
+        if not (first % cols).any():
+            return Grid(cols, first // cols, one, np.arange(self.count), none)
+        return Grid(elements(main), one, first, none, np.arange(self.count))
+
+
+def _flat(view: Operand) -> Layout:
+    return Layout(0, 1, 1, view.offset)
+
+
+def rows_of(view: Operand) -> tuple[Layout, int, int]:
+    """A view as rows of its last dimension; the stride between rows is that of the innermost leading dimension.
+
+    A view whose leading dimensions do not merge (a transpose of heads) is so taken as if each of its rows followed
+    the one before at that stride: rows and bytes are exact, the addresses of further heads are not.
+    """
+    shape, strides = view.shape or (1,), view.strides or (1,)
+    leading = [stride for size, stride in zip(shape[:-1], strides[:-1]) if size > 1]
+    return Layout(0, leading[-1] if leading else shape[-1], strides[-1], view.offset), elements(view) // shape[-1], shape[-1]
+
+
+def _too_large(work: VectorWork, unit: int, needed: int, free: int) -> InputError:
+    head = work.group.head
+    return InputError(
+        f"{head.kind} '{head.name}' needs {needed} bytes of scratchpad for {unit} elements; {free} are free",
+        where=f"operator {head.id}",
+        value=f"{work.rows} x {work.cols}",
+        remedy="enlarge scratchpad.capacity_kib",
+    )
