@@ -117,15 +117,15 @@ def check_entry(entry: MappingEntry, work: MatmulWork, costs: MatmulCosts) -> tu
         )
     tiling = Tiling(*entry.tile, entry.order, entry.resident)
     candidate = single_candidate(work, tiling)
-    if not fits(candidate, costs)[0]:
+    if not fits(candidate, costs):
         raise InputError(
-            f"the tile needs {int(buffer_bytes(candidate, costs)[0])} bytes of scratchpad (free: "
+            f"the tile needs {int(buffer_bytes(candidate, costs))} bytes of scratchpad (free: "
             f"{costs.scratchpad_bytes}) or more accumulator than the {costs.accumulator_bytes} bytes there are",
             where=entry.where,
             value=list(entry.tile),
             remedy="make the tile smaller or hold fewer operands resident",
         )
-    return tiling, int(estimate_cycles(candidate, costs)[0])
+    return tiling, int(estimate_cycles(candidate, costs))
 
 
 def dump_mapping(program: Program) -> str:

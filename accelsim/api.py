@@ -1,0 +1,127 @@
+"""The Python interface: wires the rooms together. Everything the command line does, scripts do with these functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from accelsim import __version__
+from accelsim.arch import load_arch
+from accelsim.arch.spec import Arch
+from accelsim.compile import MappingEntry, compile_program, read_mapping
+from accelsim.compile.program import Program
+from accelsim.engine import run
+from accelsim.engine.timeline import Timeline
+from accelsim.errors import InputError
+from accelsim.measure.result import Result as MeasuredResult
+from accelsim.measure.result import measure
+from accelsim.trace.builder import gemm_trace
+from accelsim.trace.find import find_trace
+from accelsim.trace.format import read_trace
+from accelsim.trace.model import Trace
+from accelsim.trace.slice import parse_layers, slice_layers
+
+__all__ = ["Result", "gemm", "load_arch", "load_trace", "simulate"]
+
+Progress = Callable[[str, int, int], None]  # what, pieces done, of how many (0: nobody knows)
+
+
+@dataclass(frozen=True, repr=False)
+class Result(MeasuredResult):
+    """One run's numbers, together with the Program and the Timeline they were measured on."""
+
+    program: Program | None = field(default=None, compare=False)
+    timeline: Timeline | None = field(default=None, compare=False)
+    trace: Trace | None = field(default=None, compare=False)
+    clock_mhz: float = field(default=0.0, compare=False)
+
+    def write_timeline(self, path: str | Path) -> None:
+        """Write every task's times as a Chrome trace for Perfetto (`.gz` compresses).
+
+        Raises InputError when the path cannot be written, or the Result came from a file and has no timeline.
+        """
+        if self.program is None or self.timeline is None or self.trace is None:
+            raise InputError("this Result has no timeline", where="timeline", remedy="simulate again")
+        from accelsim.report.timeline import write_timeline
+
+        write_timeline(path, self.program, self.timeline, self.trace, self.clock_mhz)
+
+
+def load_trace(path_or_name: str | Path) -> Trace:
+    """Read and validate a trace: a file, or the name of a shipped one (with or without `.jsonl.gz`).
+
+    A path that exists wins over a shipped name. Raises InputError for an unknown name or a damaged file.
+    """
+    return read_trace(find_trace(path_or_name))
+
+
+def simulate(
+    arch: Arch | str | Path,
+    trace: Trace | str | Path,
+    *,
+    fusion: str = "elementwise",
+    residency: bool = True,
+    mapping: str | Path | Mapping[int, MappingEntry] | None = None,
+    layers: str | None = None,
+    engine: str = "compiled",
+    progress: Progress | None = None,
+) -> Result:
+    """Simulate a trace on a machine: compile, run, measure and check every law.
+
+    fusion: "none" or "elementwise". residency: keep tensors on chip between operators where they fit. mapping: a
+    mapping file, or its entries, with tiles of your own. layers: "first:last", half-open. engine: "compiled" or
+    "reference", the same answer.
+
+    Raises InputError for input that cannot be run, InternalError where a law of the simulator is broken.
+    """
+    machine = arch if isinstance(arch, Arch) else load_arch(arch)
+    work = trace if isinstance(trace, Trace) else load_trace(trace)
+    if layers is not None:
+        work = slice_layers(work, *parse_layers(layers))
+    entries = read_mapping(mapping) if isinstance(mapping, str | Path) else mapping
+    tell = progress or _silent
+    program = compile_program(machine, work, fusion=fusion, residency=residency, mapping=entries, progress=progress)
+    tell(f"running {program.size:,} tasks", 0, 0)
+    timeline = run(program, engine, lambda message: tell(message, 0, 0))
+    tell("measuring", 0, 0)
+    arguments = {"fusion": fusion, "residency": residency, "mapping": entries is not None, "layers": layers}
+    measured = measure(program, timeline, machine, work, _provenance(machine, work, engine, arguments))
+    return Result(measured.data, program, timeline, work, machine.clock_mhz)
+
+
+def gemm(
+    arch: Arch | str | Path,
+    m: int,
+    n: int,
+    k: int,
+    batch: int = 1,
+    dtype: str = "int8",
+    out_dtype: str | None = None,
+    resident: Collection[str] = (),
+    **options: Any,
+) -> Result:
+    """Simulate `batch` matmuls [m, k] x [k, n].
+
+    The output has the operands' dtype unless `out_dtype` is given; `resident` names operands ("a", "b") that start on
+    chip. options: those of `simulate`. Raises InputError for a size below 1 or an unknown dtype.
+    """
+    return simulate(arch, gemm_trace(m, n, k, batch, dtype, out_dtype, resident), **options)
+
+
+def _silent(message: str, done: int, of: int) -> None:
+    """Nobody wants to know."""
+
+
+def _provenance(arch: Arch, trace: Trace, engine: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What was run; nothing of the host, the clock or where results go, so that equal input gives equal bytes."""
+    about = {"name": trace.name, "sha256": trace.sha256, "model": dict(trace.model), "run": dict(trace.run)}
+    return {
+        "version": __version__,
+        "arguments": arguments,
+        "arch": arch.to_dict(),
+        "trace": about,
+        "engine": engine,
+        "seed": None,
+    }

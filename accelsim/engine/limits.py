@@ -1,0 +1,107 @@
+"""What an engine relies on, checked before time runs: indices in range, nothing negative, no integer overflow."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.compile.program import DONE, LOAD, STORE, TASK_KINDS, Memory, Program
+from accelsim.errors import InternalError
+
+MEMORY_MODELS = ("ideal", "bandwidth")
+
+# Every intermediate result of an engine stays below this, a factor of two inside int64.
+SAFE = 2**62
+
+
+def check(program: Program) -> None:
+    """Raise InternalError unless both engines can run `program` exactly.
+
+    Order (every producer before its consumer) is not asked for here: `Program.check` does, and an engine that is
+    given a circle of tasks reports the deadlock.
+    """
+    _check_memory(program.memory)
+    _check_shapes(program)
+    _check_ranges(program)
+    _check_magnitudes(program)
+
+
+def ticks_per_cycle(memory: Memory) -> int:
+    """Least common multiple of the rates' numerators: with so many ticks a cycle, whole bytes take whole ticks."""
+    rates = (memory.load_bytes_per_cycle, memory.store_bytes_per_cycle)
+    return lcm(*(rate.numerator for rate in rates if rate is not None))
+
+
+def _require(holds: bool, law: str) -> None:
+    if not holds:
+        raise InternalError(f"the engine cannot run this Program: {law}")
+
+
+def _check_memory(memory: Memory) -> None:
+    _require(memory.model in MEMORY_MODELS, f"memory model {memory.model!r} is none of {', '.join(MEMORY_MODELS)}")
+    _require(memory.latency_cycles >= 0, f"the memory latency is negative ({memory.latency_cycles} cycles)")
+    _require(memory.issue_cycles >= 0, f"the issue time is negative ({memory.issue_cycles} cycles)")
+    for rate in (memory.load_bytes_per_cycle, memory.store_bytes_per_cycle):
+        _require(rate is None or rate > 0, f"a memory rate is not positive ({rate} bytes per cycle)")
+
+
+def _check_shapes(program: Program) -> None:
+    for name in ("unit", "kind", "occupy", "latency", "rows", "row_bytes"):
+        _require(getattr(program, name).shape == (program.size,), f"`{name}` has not one entry per task")
+    edges = program.edge_producer.shape
+    _require(program.edge_event.shape == edges == program.edge_lag.shape, "the edge arrays differ in length")
+    begin = program.edge_begin
+    spans_all = begin.shape == (program.size + 1,) and begin[0] == 0 and begin[-1] == edges[0]
+    _require(bool(spans_all and np.all(begin[:-1] <= begin[1:])), "`edge_begin` does not divide the edges among tasks")
+
+
+def _check_ranges(program: Program) -> None:
+    huge = np.iinfo(np.int64).max
+    limits: dict[str, tuple[NDArray[Any], int]] = {
+        "unit": (program.unit, len(program.units)),
+        "kind": (program.kind, len(TASK_KINDS)),
+        "edge_producer": (program.edge_producer, program.size),
+        "edge_event": (program.edge_event, DONE + 1),
+        "edge_lag": (program.edge_lag, huge),
+        "occupy": (program.occupy, huge),
+        "latency": (program.latency, huge),
+        "rows": (program.rows, huge),
+        "row_bytes": (program.row_bytes, huge),
+    }
+    for name, (values, limit) in limits.items():
+        inside = values.size == 0 or (values.min() >= 0 and values.max() < limit)
+        _require(bool(inside), f"`{name}` has values outside 0..{limit - 1}")
+
+
+def _check_magnitudes(program: Program) -> None:
+    """Bound the last cycle and every product of the server's arithmetic from above (floats: no sum can wrap)."""
+    memory = program.memory
+    is_memory = program.is_memory
+    count = int(np.count_nonzero(is_memory))
+    cycles = float(program.latency.sum(dtype=np.float64)) + float(program.occupy.sum(dtype=np.float64))
+    cycles += float(program.edge_lag.sum(dtype=np.float64))
+    cycles += count * (memory.issue_cycles + memory.latency_cycles + 1)
+    for kind, rate in ((LOAD, memory.load_bytes_per_cycle), (STORE, memory.store_bytes_per_cycle)):
+        if memory.model == "bandwidth" and rate is not None:
+            cycles += _check_requests(program, kind, rate)
+    _require(cycles < SAFE, f"the run may last {cycles:.3g} cycles, beyond 64-bit integers")
+    ticks = ticks_per_cycle(memory)
+    _require(
+        ticks < SAFE, f"the memory rates need {ticks:.3g} ticks a cycle, beyond 64-bit integers; use simpler rates"
+    )
+
+
+def _check_requests(program: Program, kind: int, rate: Fraction) -> float:
+    """Check the requests of one direction; return the cycles in which they are served."""
+    selected = program.kind == kind
+    sizes = program.rows[selected].astype(np.float64) * program.row_bytes[selected]
+    if sizes.size == 0:
+        return 0.0
+    _require(bool(sizes.min() > 0), "a memory request has no bytes")
+    product = float(sizes.max()) * rate.denominator
+    _require(product < SAFE, f"a request of {sizes.max():.3g} bytes at {rate} bytes per cycle exceeds 64-bit integers")
+    return float(sizes.sum()) / float(rate)

@@ -1,0 +1,260 @@
+"""Energy of a run: counts x energy per action + static power x time, by component and by operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import fsum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.compile.program import COUNTERS, Program
+from accelsim.energy import OVERRIDE, EnergyTable, Price, load_table
+from accelsim.engine.timeline import Timeline
+from accelsim.errors import InputError, InternalError
+from accelsim.measure.operators import OperatorSums, operator_sums
+from accelsim.trace.model import DTYPE_BYTES, Op, Trace
+
+if TYPE_CHECKING:
+    from accelsim.arch.spec import Arch
+
+Counts = Sequence[int] | Sequence[Fraction]  # one exact count an operator
+Spread = tuple[float, float, float]  # low, nominal, high
+
+# What an access counter costs: component, counters, entry of the energy table. Bytes, elements (accumulator: times its
+# width) or lane operations, as COUNTERS says.
+ACCESSES = (
+    ("accumulator", ("accumulator_reads", "accumulator_drain_reads"), "accumulator_read_pj_per_byte"),
+    ("accumulator", ("accumulator_writes",), "accumulator_write_pj_per_byte"),
+    ("scratchpad", ("scratchpad_read_bytes",), "scratchpad_read_pj_per_byte"),
+    ("scratchpad", ("scratchpad_write_bytes",), "scratchpad_write_pj_per_byte"),
+    ("level2", ("level2_read_bytes",), "level2_read_pj_per_byte"),
+    ("level2", ("level2_write_bytes",), "level2_write_pj_per_byte"),
+    ("vector", ("vector_simple_ops",), "vector_simple_pj"),
+    ("vector", ("vector_special_ops",), "vector_special_pj"),
+)
+
+
+@dataclass(frozen=True)
+class EnergyReport:
+    """Energy of a run in pJ.
+
+    `by_component` gives (low, nominal, high) of each component; `by_operator` [operators] is nominal, dynamic energy by
+    the operator's own tasks and static energy by its share of the run's cycles; both sum to the same. `prices` are the
+    entries of the table that counted, as charged, `sources` how each is known: published, measured, interpolated,
+    extrapolated or override.
+    """
+
+    by_component: Mapping[str, Spread]
+    by_operator: NDArray[np.float64]
+    prices: Mapping[str, Price]
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """For each entry that counted how its number is known."""
+        return {key: price.kind for key, price in self.prices.items()}
+
+    @property
+    def total_pj(self) -> Spread:
+        """(low, nominal, high) of all components together."""
+        return _added(self.by_component.values())
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """The energy table as one machine is charged: its technology, memory sizes, DRAM and overrides put in."""
+
+    arch: Arch
+    table: EnergyTable
+    used: dict[str, Price] = field(default_factory=dict)  # the entries asked for, in the order of asking
+
+    def price(self, key: str) -> Price:
+        """What the entry `key` costs on this machine. Raises InputError when the table has no such entry."""
+        if key not in self.used:
+            self.used[key] = self._overridden(key) or self._from_table(key)
+        return self.used[key]
+
+    def mac_key(self, *dtypes: str) -> str:
+        """The entry for a MAC of these operand dtypes, the dearer one's when they differ; InputError without one."""
+        keys = [f"mac_{dtype.removeprefix('u')}_pj" for dtype in dict.fromkeys(dtypes)]
+        for key, dtype in zip(keys, dict.fromkeys(dtypes), strict=True):
+            if key not in self.table.entries:
+                known = ", ".join(name for name in self.table.entries if name.startswith("mac_"))
+                raise InputError(
+                    f"the energy table {self.table.name} cannot price a MAC of {dtype}",
+                    where=self.arch.where("energy.table"),
+                    remedy=f"it has {known}; use a trace of another precision",
+                )
+        nominal = {key: (self._overridden(key) or self._from_table(key)).nominal for key in keys}
+        return max(nominal, key=lambda key: nominal[key])
+
+    def _overridden(self, key: str) -> Price | None:
+        given = self.arch.energy.overrides.get(key)
+        return None if given is None else Price(given.low, given.nominal, given.high, OVERRIDE)
+
+    def _from_table(self, key: str) -> Price:
+        size = next((kib for part, kib in _memory_sizes_kib(self.arch).items() if key.startswith(part)), 0.0)
+        return self.table.price(key, self.arch.energy.technology_nm, size_kib=size, device=self.arch.dram.device.family)
+
+
+def price_list(arch: Arch) -> PriceList:
+    """The machine's energy table with its overrides.
+
+    Raises InputError, with the nearest valid name, for an unknown table or an override of no entry, and for a
+    technology that the table does not scale to.
+    """
+    table = load_table(arch.energy.table, arch.where("energy.table"))
+    table.check_technology(arch.energy.technology_nm, arch.where("energy.technology_nm"))
+    for key in arch.energy.overrides:
+        table.check_key(key, arch.where(f"energy.overrides.{key}"))
+    return PriceList(arch, table)
+
+
+def energy_of(
+    program: Program, timeline: Timeline, arch: Arch, trace: Trace, operator_cycles: NDArray[np.int64]
+) -> EnergyReport:
+    """Energy of a run. `operator_cycles` [operators] are critical-path cycles, by which static energy is shared.
+
+    Raises InputError for what `price_list` refuses, and for MACs of a dtype that the table has no entry for.
+    """
+    return energy_from_sums(operator_sums(program, timeline, arch, trace), timeline.total, arch, trace, operator_cycles)
+
+
+def energy_from_sums(
+    sums: OperatorSums, total_cycles: int, arch: Arch, trace: Trace, operator_cycles: NDArray[np.int64]
+) -> EnergyReport:
+    """As `energy_of`, from the sums over each operator's tasks."""
+    prices = price_list(arch)
+    terms = [*_array_terms(sums, trace, prices), *_access_terms(sums, prices), *_dram_terms(sums, prices)]
+    terms += _static_terms(prices, total_cycles, operator_cycles.tolist())
+    parts: dict[str, list[Spread]] = {"array_mac": [], "array_registers": []}
+    for component, counts, price in terms:
+        parts.setdefault(component, []).append(_times(price, sum(counts)))
+    operators = zip(*(_charged(counts, price.nominal) for _, counts, price in terms), strict=True)
+    return EnergyReport(
+        by_component={component: _added(charged) for component, charged in parts.items()},
+        by_operator=np.array([fsum(row) for row in operators], np.float64),
+        prices=prices.used,
+    )
+
+
+Term = tuple[str, Counts, Price]  # component, count of each operator, price of one
+
+
+def _array_terms(sums: OperatorSums, trace: Trace, prices: PriceList) -> Iterator[Term]:
+    """MACs by the dtypes of their operands, and the bits they move from register to register."""
+    macs = _macs_by_dtypes(sums, trace)
+    zero = [Fraction(0)] * len(trace.ops)
+    by_key: dict[str, list[Fraction]] = {}
+    bits = list(zero)
+    for dtypes, counts in macs.items():
+        key = prices.mac_key(*dtypes)
+        by_key[key] = [a + b for a, b in zip(by_key.get(key, zero), counts, strict=True)]
+        moved = _bits_moved(prices.arch, *dtypes)
+        bits = [total + count * moved for total, count in zip(bits, counts, strict=True)]
+    for key, counts in by_key.items():
+        yield "array_mac", counts, prices.price(key)
+    if macs:
+        yield "array_registers", bits, prices.price("array_register_pj_per_bit")
+
+
+def _access_terms(sums: OperatorSums, prices: PriceList) -> Iterator[Term]:
+    """Accesses to accumulator, scratchpad and second level, and operations of the vector lanes."""
+    width = prices.arch.accumulator.width_bytes
+    for component, counters, key in ACCESSES:
+        counts = sums.counters[:, [COUNTERS.index(name) for name in counters]].tolist()
+        per_count = width if component == "accumulator" else 1
+        totals = [sum(row) * per_count for row in counts]
+        if component == "level2" and prices.arch.second_level is None:
+            if any(totals):
+                raise InternalError(f"{counters} counted on a machine without a second level")
+            continue
+        yield component, totals, prices.price(key)
+
+
+def _dram_terms(sums: OperatorSums, prices: PriceList) -> Iterator[Term]:
+    yield "dram", sums.read_bytes.tolist(), prices.price("dram_read_pj_per_byte")
+    yield "dram", sums.write_bytes.tolist(), prices.price("dram_write_pj_per_byte")
+
+
+def _static_terms(prices: PriceList, total_cycles: int, operator_cycles: Sequence[int]) -> Iterator[Term]:
+    """Static power x time, each operator for its own cycles; mW x ns = pJ. Nothing for a run that takes no time."""
+    if sum(operator_cycles) != total_cycles:
+        raise InternalError(f"operators take {sum(operator_cycles)} cycles, the run {total_cycles}")
+    nanoseconds = 10**9 / prices.arch.clock_hz
+    for component, key, units in _static_parts(prices.arch):
+        yield component, [cycles * nanoseconds * units for cycles in operator_cycles], prices.price(key)
+
+
+def _static_parts(arch: Arch) -> Iterator[tuple[str, str, Fraction]]:
+    """Component, entry and number (PEs, lanes, KiB, channels) of everything that draws power all the time."""
+    array = arch.array
+    yield "static_array", "array_leakage_mw_per_pe", Fraction(array.count * array.rows * array.cols)
+    yield "static_accumulator", "accumulator_leakage_mw_per_kib", Fraction(arch.accumulator.capacity_bytes, 1024)
+    yield "static_scratchpad", "scratchpad_leakage_mw_per_kib", Fraction(arch.scratchpad.capacity_bytes, 1024)
+    if arch.second_level is not None:
+        yield "static_level2", "level2_leakage_mw_per_kib", Fraction(arch.second_level.capacity_bytes, 1024)
+    yield "static_vector", "vector_leakage_mw_per_lane", Fraction(arch.vector.lanes)
+    yield "static_dram", "dram_background_mw_per_channel", Fraction(arch.dram.channels)
+
+
+def _memory_sizes_kib(arch: Arch) -> Mapping[str, float]:
+    """The size that an access to each memory pays for: a bank's, and the whole second level's.
+
+    The accumulator has a bank a column; the second level's banks are not described.
+    """
+    level2 = arch.second_level
+    return {
+        "accumulator": arch.accumulator.capacity_kib / (arch.array.count * arch.array.cols),
+        "scratchpad": arch.scratchpad.capacity_kib / arch.scratchpad.banks,
+        "level2": level2.capacity_kib if level2 else 0.0,
+    }
+
+
+def _macs_by_dtypes(sums: OperatorSums, trace: Trace) -> dict[tuple[str, str], list[Fraction]]:
+    """For each pair of operand dtypes the MACs that the Program runs, by operator.
+
+    Where matmuls of several dtypes are fused, recomputed MACs are shared in proportion to their own.
+    """
+    found: dict[tuple[str, str], list[Fraction]] = {}
+    for op in trace.ops:
+        if op.macs:
+            head = sums.head[op.id]
+            counts = found.setdefault(_dtypes(op, trace), [Fraction(0)] * len(trace.ops))
+            counts[head] += Fraction(sums.placed_macs[head] * op.macs, sums.macs[head])
+    stray = [op for op, placed in enumerate(sums.placed_macs) if placed and not sums.macs[op]]
+    if stray:
+        raise InternalError(f"operator {stray[0]} runs MACs, but no matmul of the trace belongs to it")
+    return found
+
+
+def _dtypes(op: Op, trace: Trace) -> tuple[str, str]:
+    a, b = (trace.tensors[operand.tensor].dtype for operand in op.inputs[:2])
+    return a, b
+
+
+def _bits_moved(arch: Arch, a: str, b: str) -> int:
+    """Bits that move into a register for each MAC: the operands that flow through the array, and the sum.
+
+    Weight-stationary arrays move a, input-stationary ones b, output-stationary ones both.
+    """
+    flowing = {"ws": (a,), "is": (b,), "os": (a, b)}[arch.array.dataflow]
+    return 8 * (sum(DTYPE_BYTES[dtype] for dtype in flowing) + arch.accumulator.width_bytes)
+
+
+def _charged(counts: Counts, price: float) -> list[float]:
+    return [float(count) * price for count in counts]
+
+
+def _times(price: Price, count: int | Fraction) -> Spread:
+    low, nominal, high = (float(count) * each for each in price.spread)
+    return low, nominal, high
+
+
+def _added(spreads: Iterable[Spread]) -> Spread:
+    rows = list(spreads)
+    low, nominal, high = (fsum(row[i] for row in rows) for i in range(3))
+    return low, nominal, high

@@ -1,0 +1,50 @@
+"""Writes what is made from the registry of metrics: `python -m accelsim.measure.reference` in the repository."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from accelsim.measure.metrics import Metric, list_metrics
+from accelsim.measure.schema import result_schema
+
+_TITLE = """# Metrics of a Result
+
+Made from `accelsim/measure/metrics.yaml` by `python -m accelsim.measure.reference`; do not edit.
+
+`accelsim explain NAME` prints one entry, `accelsim list metrics` names all. In names `[]` is one row of a list, `*` any
+name and `**` whatever lies below. Units: a cycle is one of the core's clock, GB = 1e9 bytes, KiB = 1024 bytes.
+"""
+
+_TABLE_HEAD = ("| name | unit | formula | meaning |", "|---|---|---|---|")
+
+
+def metrics_page() -> str:
+    """The reference page: one table a section of the Result."""
+    lines = [_TITLE]
+    for metric in list_metrics():
+        if len(metric.segments) == 1:
+            lines += [f"\n## {metric.name}\n\n{metric.meaning}\n", *_TABLE_HEAD]
+        lines.append(_row(metric))
+    return "\n".join(lines) + "\n"
+
+
+def schema_text() -> str:
+    """The schema file's text."""
+    return json.dumps(result_schema(), indent=1) + "\n"
+
+
+def _row(metric: Metric) -> str:
+    cells = (f"`{metric.name}`", metric.unit, metric.plain_formula, metric.meaning)
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def main(root: Path = Path()) -> None:
+    """Write docs/metrics.md and docs/schema/result.schema.json below `root`."""
+    (root / "docs" / "schema").mkdir(parents=True, exist_ok=True)
+    (root / "docs" / "metrics.md").write_text(metrics_page(), encoding="utf-8")
+    (root / "docs" / "schema" / "result.schema.json").write_text(schema_text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
