@@ -16,7 +16,6 @@ from accelsim.trace.matmul import Layout
 Int64 = NDArray[np.int64]
 
 
-
 @dataclass
 class Feed:
     """An operand over T of its group's points, whose numbers are `points` [T].

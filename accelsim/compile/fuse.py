@@ -169,12 +169,7 @@ def main_operand(op: Op, trace: Trace) -> Operand:
 def _group(trace: Trace, head: Op, prologue: tuple[Op, ...], epilogue: tuple[Op, ...]) -> Group:
     first = main_operand(prologue[0], trace) if prologue else head.inputs[0] if head.inputs else None
     inner = {op.outputs[0].tensor for op in prologue}
-    extras = [
-        view
-        for op in prologue
-        for view in op.inputs
-        if view is not first and view.tensor not in inner
-    ]
+    extras = [view for op in prologue for view in op.inputs if view is not first and view.tensor not in inner]
     own = head.inputs[1:] if head.inputs else ()
     inputs = (*((first,) if first else ()), *own, *extras)
     names = [f"prologue: {op.name}" for op in prologue] + [f"epilogue: {op.name}" for op in epilogue]
@@ -205,7 +200,7 @@ def elements(view: Operand) -> int:
 
 def _contiguous(view: Operand) -> bool:
     expected = 1
-    for size, stride in zip(reversed(view.shape), reversed(view.strides)):
+    for size, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
         if size != 1 and stride != expected:
             return False
         expected *= size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 
 from accelsim.arch.spec import Arch
 from accelsim.compile.fuse import Group, fuse
@@ -51,12 +52,12 @@ def compile_program(
     placement = place(groups, trace, arch, residency)
     machine = Machine(arch, scratchpad_shares(arch, works, bool(placement.level2)))
     lowering = _Lowering(machine, trace, placement, mapping or {})
-    for index, (group, work) in enumerate(zip(groups, works)):
+    for index, (group, work) in enumerate(zip(groups, works, strict=True)):
         if progress is not None:
             progress("compiling", index, len(groups))
         lowering.lower(index, group, work)
     notes = {"fusion": fusion, "residency": residency}
-    return lowering.stamper.finish(lowering.plans, bandwidth_shares=machine.shares, notes=notes)
+    return lowering.stamper.finish(lowering.plans, machine.shares, notes)
 
 
 def _works(planner: Planner, groups: tuple[Group, ...]) -> list[MatmulWork | VectorWork]:
@@ -138,7 +139,7 @@ class _Lowering:
             a_on_chip=ports.inputs[0] == "scratchpad",
             b_on_chip=ports.inputs[1] == "scratchpad",
             staged_bytes=sum(width for index, width in enumerate(widths) if not ports.resident(index)),
-            stored_bytes=sum(width * places.count("dram") for width, places in zip(widths, ports.stored)),
+            stored_bytes=sum(width * places.count("dram") for width, places in zip(widths, ports.stored, strict=True)),
             bias_bytes=work.bias_bytes * work.view.n if ports.inputs[2:] != ("scratchpad",) else 0,
             load_rate=memory.load_bytes_per_cycle,
             store_rate=memory.store_bytes_per_cycle,
@@ -154,26 +155,25 @@ class _Lowering:
     ) -> None:
         """Keep what was chosen, for `show program` and the Result."""
         head = group.head.id
-        chosen = {
-            "op": head, "fused": group.fired, "places": self._named_places(group),
-            "buffer_bytes": template.chunks["scratchpad"],
-        }  # fmt: skip
+        plan = OperatorPlan(
+            head, fused=group.fired, places=self._named_places(group), buffer_bytes=template.chunks["scratchpad"]
+        )
         if isinstance(tiling, Tiling) and isinstance(work, MatmulWork):
-            plan = OperatorPlan(
-                **chosen, tile=(tiling.tm, tiling.tn, tiling.tk), order=tiling.order, dataflow=work.array.dataflow,
+            plan = replace(
+                plan, tile=(tiling.tm, tiling.tn, tiling.tk), order=tiling.order, dataflow=work.array.dataflow,
                 passes=tuple(step.name for step in work.epilogue), resident=tuple(sorted(tiling.resident)),
                 estimated_cycles=cycles,
             )  # fmt: skip
         elif isinstance(tiling, RowTiling) and isinstance(work, VectorWork):
             rows = max(1, tiling.tile_elements // work.cols)
-            plan = OperatorPlan(**chosen, tile_rows=rows, passes=tuple(step.name for step in work.passes))
+            plan = replace(plan, tile_rows=rows, passes=tuple(step.name for step in work.passes))
         self.plans.append(plan)
         self.plans += [OperatorPlan(op.id, fused_into=head) for op in group.ops if op.id != head]
 
     def _named_places(self, group: Group) -> dict[str, str]:
         matmul = group.head.kind == "matmul"
         names = ("a", "b", "bias") if matmul else tuple(f"in{index}" for index in range(len(group.inputs)))
-        places = {name: self.placement.place_of(view.tensor) for name, view in zip(names, group.inputs)}
+        places = {name: self.placement.place_of(view.tensor) for name, view in zip(names, group.inputs, strict=False)}
         return places | {
             f"out{index or ''}": self.placement.place_of(view.tensor) for index, view in enumerate(group.outputs)
         }

@@ -1,9 +1,10 @@
 """The mapper: tile sizes, loop order and operand residency of each matmul.
 
 A heuristic over some thousand candidates at once: the cycles of each are estimated by the closed forms plus bytes over
-bandwidth. The least time wins; times in one step of a scale of about 1 % count as equal, and then the least DRAM traffic
-wins, the fewest tiles, the smallest buffers. Each term of the estimate falls, or stays, as capacity, bandwidth, lanes or
-rate grow, and the candidates do not depend on them, so the step of the chosen one never gets worse with a better machine.
+bandwidth. The least time wins; times in one step of a scale of about 1 % count as equal, and then the least DRAM
+traffic wins, the fewest tiles, the smallest buffers. Each term of the estimate falls, or stays, as capacity, bandwidth,
+lanes or rate grow, and the candidates do not depend on them, so the step of the chosen one never gets worse with a
+better machine.
 """
 
 from __future__ import annotations
@@ -180,14 +181,15 @@ def estimate_cycles(c: Candidates, costs: MatmulCosts) -> Int64:
     p = c.work.array
     loads, stores = traffic_bytes(c, costs)
     compute = -(-_array_cycles(c, costs) // costs.arrays)
-    memory = _cycles(loads, costs.load_rate) + _cycles(np.int64(stores), costs.store_rate)
+    memory = _cycles(loads, costs.load_rate) + _cycles(np.full_like(loads, stores), costs.store_rate)
     busiest = np.maximum(np.maximum(compute, memory), max(_drain_cycles(c, costs.arrays), costs.epilogue_cycles))
     busiest = np.maximum(busiest, _slot_turns(c, costs, compute))
-    start = np.int64(0 if costs.a_on_chip and costs.b_on_chip else costs.latency)
+    start = np.full_like(loads, 0 if costs.a_on_chip and costs.b_on_chip else costs.latency)
     for operand, on_chip, width in _operands(c, costs):
         start = start + (0 if on_chip else _cycles(c.tile(operand) * width, costs.load_rate))
     end = -(-(p.rows + p.cols) * p.rate.denominator // p.rate.numerator) + -(-costs.epilogue_cycles // c.outputs)
-    return busiest + start + end + _cycles(c.tm * c.tn * costs.stored_bytes, costs.store_rate)
+    total: Int64 = busiest + start + end + _cycles(c.tm * c.tn * costs.stored_bytes, costs.store_rate)
+    return total
 
 
 def _operands(c: Candidates, costs: MatmulCosts) -> tuple[tuple[str, bool, int], tuple[str, bool, int]]:
@@ -214,13 +216,14 @@ def _array_cycles(c: Candidates, costs: MatmulCosts) -> Int64:
     """Cycles that the streams of all tiles occupy one array: folds times period, separable in m, n and k."""
     view, p = c.work.view, c.work.array
     sizes = {"m": (view.m, c.tm), "n": (view.n, c.tn), "k": (view.k, c.tk)}
-    axis, rows, cols = {"ws": "mkn", "is": "nkm", "os": "kmn"}[p.dataflow]
+    axis, rows, cols = {"ws": ("m", "k", "n"), "is": ("n", "k", "m"), "os": ("k", "m", "n")}[p.dataflow]
     row_folds = _summed(*sizes[rows], lambda size: -(-size // p.rows))
     col_folds = _summed(*sizes[cols], lambda size: -(-size // p.cols))
     height, width = min(p.rows, sizes[rows][0]), min(p.cols, sizes[cols][0])
 
     def period(size: Int64) -> Int64:
-        steps = systolic.fold_period(p, **{"tm": 1, "tk": 1, "tn": 1, f"t{axis}": size})
+        tm, tk, tn = (size if axis == name else 1 for name in "mkn")
+        steps = systolic.fold_period(p, tm, tk, tn)
         cycles = -(-steps * p.rate.denominator // p.rate.numerator)
         return np.maximum(cycles, _share_cycles(c.work, costs, size, height, width))
 
@@ -267,7 +270,7 @@ def candidates_of(work: MatmulWork, costs: MatmulCosts) -> Iterator[Candidates]:
     """All candidates for a matmul: products of tile sizes, orders and residencies; independent of capacities."""
     view, p = work.view, work.array
     units = {"ws": (1, p.cols, p.rows), "is": (p.cols, 1, p.rows), "os": (p.rows, p.cols, 1)}[p.dataflow]
-    sizes = [_tile_sizes(size, unit) for size, unit in zip((view.m, view.n, view.k), units)]
+    sizes = [_tile_sizes(size, unit) for size, unit in zip((view.m, view.n, view.k), units, strict=True)]
     tm, tn, tk = sizes[0][:, None, None], sizes[1][None, :, None], sizes[2][None, None, :]
     loaded = [operand for operand, on_chip in (("a", costs.a_on_chip), ("b", costs.b_on_chip)) if not on_chip]
     held = [frozenset[str](), *(frozenset({operand}) for operand in loaded)]
@@ -278,9 +281,13 @@ def candidates_of(work: MatmulWork, costs: MatmulCosts) -> Iterator[Candidates]:
 
 def _tile_sizes(total: int, unit: int) -> Int64:
     """Sizes tried along a dimension: the whole, even cuts rounded up to the array, and powers of two."""
-    even = [-(-(-(-total // parts)) // unit) * unit for parts in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)]
+    even = [_round_up(-(-total // parts), unit) for parts in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)]
     powers = [2**power for power in range(total.bit_length())]
     return np.array(sorted({min(size, total) for size in (*even, *powers, total)}), np.int64)
+
+
+def _round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
 
 
 def best_mapping(work: MatmulWork, costs: MatmulCosts) -> tuple[Tiling, int]:

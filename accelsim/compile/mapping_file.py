@@ -42,7 +42,9 @@ def read_mapping(path: str | Path) -> dict[int, MappingEntry]:
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise InputError("not YAML", where=where, value=getattr(error, "problem", None) or str(error)) from error
     if not isinstance(node, yaml.SequenceNode):
-        raise InputError("a mapping file is a list of entries", where=f"{path}:1", remedy=f"with keys {', '.join(KEYS)}")
+        raise InputError(
+            "a mapping file is a list of entries", where=f"{path}:1", remedy=f"with keys {', '.join(KEYS)}"
+        )
     result: dict[int, MappingEntry] = {}
     for child in node.value:
         entry = _entry(child, f"{path}:{child.start_mark.line + 1}")
@@ -108,7 +110,7 @@ def unknown_operators(mapping: Mapping[int, MappingEntry], groups: Sequence[Grou
 def check_entry(entry: MappingEntry, work: MatmulWork, costs: MatmulCosts) -> tuple[Tiling, int]:
     """The entry as a Tiling, with its estimated cycles. Raises InputError where it does not fit operator or machine."""
     view = work.view
-    for name, size, total in zip("mnk", entry.tile, (view.m, view.n, view.k)):
+    for name, size, total in zip("mnk", entry.tile, (view.m, view.n, view.k), strict=True):
         if size > total:
             raise InputError(f"tile {name} is larger than the operator's {total}", where=entry.where, value=size)
     if entry.dataflow not in (None, work.array.dataflow):

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.compile.assemble import assemble
 from accelsim.compile.feed import Feed
-from accelsim.compile.loads import PHASES, emit_loads
+from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
 from accelsim.compile.mapper import Tiling, accumulator_slots, single_candidate
 from accelsim.compile.matmul_times import MatmulTimes
@@ -51,32 +52,15 @@ class _Lowering:
 
     def template(self) -> Template:
         self._emit_compute()
-        feeds = [self._feed("b"), self._feed("a"), *self._bias_feed()]
-        outputs = self._outputs()
-        loads, served = emit_loads(
-            self.machine, self.block, [f.loads for f in feeds if f.loads], self.stream, self.ports.load_phase
-        )
-        reads = [feed.connect(self.block) for feed in feeds]
         self._connect_arrays()
         self._connect_accumulator()
-        stores = outputs.emit_stores(self.machine, self.block)
-        ids, columns, edges = self.block.close()
-        claims, offset = [], 0
-        for part in (*feeds, outputs):
-            claims += part.claims(ids, offset)
-            offset += part.buffer_bytes
-        for read in reads:
-            read.consumers = ids[read.consumers]
-        return Template(
-            size=self.block.size, columns=columns, edges=edges, reads=reads,
-            claims=[*claims, *self._accumulator_claims(ids)],
-            chunks={"scratchpad": offset, "accumulator": self._accumulator_bytes()},
-            touched_inputs=[entry for feed in feeds for entry in feed.touched(ids)],
-            loads=ids[loads], served=ids[served], produced=outputs.produced(ids),
-            begins={a: replace(b, task=int(ids[b.task])) for a, b in self.begins.items()},
-            ends={a: replace(e, task=int(ids[e.task]), last=int(ids[e.last])) for a, e in self.ends.items()},
-            stores=stores,
-        )  # fmt: skip
+        feeds = [self._feed("b"), self._feed("a"), *self._bias_feed()]
+        template, ids = assemble(self.machine, self.block, feeds, self._outputs(), self.stream)
+        template.claims += self._accumulator_claims(ids)
+        template.chunks["accumulator"] = self._accumulator_bytes()
+        template.begins = {a: replace(b, task=int(ids[b.task])) for a, b in self.begins.items()}
+        template.ends = {a: replace(e, task=int(ids[e.task]), last=int(ids[e.last])) for a, e in self.ends.items()}
+        return template
 
     # ---- tasks -------------------------------------------------------------------------------------------------------
 
@@ -167,7 +151,8 @@ class _Lowering:
         p, loops = self.points, self.candidate.loops
         batch = p.batch if self.candidate.batches(operand) > 1 else np.zeros_like(p.batch)
         first, second, names = {"a": (p.m, p.k, "mk"), "b": (p.k, p.n, "kn")}[operand]
-        return (batch * int(loops[names[0]]) + first) * int(loops[names[1]]) + second
+        tile: Int64 = (batch * int(loops[names[0]]) + first) * int(loops[names[1]]) + second
+        return tile
 
     # ---- operands ----------------------------------------------------------------------------------------------------
 
@@ -233,9 +218,7 @@ class _Lowering:
             return Grid(view.n, zero, zero, np.zeros(at.size, np.int64), np.zeros(at.size, np.int64))
         tiles_m, tiles_n = int(self.candidate.loops["m"]), int(self.candidate.loops["n"])
         starts = np.arange(view.batch)[:, None] * view.m + np.arange(tiles_m) * p.tiling.tm
-        return Grid(
-            view.n, starts.ravel(), np.arange(tiles_n) * p.tiling.tn, p.batch[at] * tiles_m + p.m[at], p.n[at]
-        )
+        return Grid(view.n, starts.ravel(), np.arange(tiles_n) * p.tiling.tn, p.batch[at] * tiles_m + p.m[at], p.n[at])
 
     # ---- order on the arrays -----------------------------------------------------------------------------------------
 

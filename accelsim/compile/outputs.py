@@ -110,15 +110,15 @@ class Outputs:
         """Who finishes each output tensor in the place where later groups read it."""
         found = []
         for output, place in enumerate(self.ports.outputs):
-            tasks = Finishers(
-                self.finisher_unit, ids[self.finisher], self.finisher_occupy, self.finisher_latency
-            )
+            tasks = Finishers(self.finisher_unit, ids[self.finisher], self.finisher_occupy, self.finisher_latency)
             for store in self.stores:
                 if store.output == output and store.place == place:
                     none = np.zeros(store.positions.size, np.int64)
                     tasks = Finishers(store.units, ids[store.positions], none, none)
             grid = self.grid
-            found.append(produced_by(grid.cols, grid.row_starts, grid.col_starts, grid.row_block, grid.col_block, tasks))
+            found.append(
+                produced_by(grid.cols, grid.row_starts, grid.col_starts, grid.row_block, grid.col_block, tasks)
+            )
         return tuple(found)
 
     def claims(self, ids: Int64, offset: int) -> list[Claim]:

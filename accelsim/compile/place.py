@@ -93,8 +93,8 @@ def _candidates(groups: tuple[Group, ...], trace: Trace) -> list[_Candidate]:
     written = {view.tensor: index for index, group in enumerate(groups) for view in group.outputs}
     read: dict[int, list[int]] = {}
     for index, group in enumerate(groups):
-        for tensor in dict.fromkeys(view.tensor for view in group.inputs):
-            read.setdefault(tensor, []).append(index)
+        for name in dict.fromkeys(view.tensor for view in group.inputs):
+            read.setdefault(name, []).append(index)
     found = []
     for number in sorted({*written, *read}):
         tensor, readers = trace.tensors[number], read.get(number, [])

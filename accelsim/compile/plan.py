@@ -107,7 +107,11 @@ class Planner:
             return ()
         rest = group.epilogue[group.epilogue.index(first) + 1 :]
         passes = fuse_functions(self.recipe(first), (), [self._step(op, {}) for op in rest])
-        widths = {"in0": 0, "out": sum(self._widths(group.outputs)), **_intermediates(passes, max(self._widths(group.outputs)))}
+        widths = {
+            "in0": 0,
+            "out": sum(self._widths(group.outputs)),
+            **_intermediates(passes, max(self._widths(group.outputs))),
+        }
         return _passes(passes, widths)
 
     def _vector(self, group: Group) -> VectorWork:
@@ -115,13 +119,15 @@ class Planner:
         names, prologue = self._prologue_names(group)
         passes = fuse_functions(self.recipe(group.head), prologue, [self._step(op, {}) for op in group.epilogue])
         inputs = tuple(
-            VectorInput(view, self._role(group, index, view, rows, cols), DTYPE_BYTES[self.trace.tensors[view.tensor].dtype])
+            VectorInput(
+                view, self._role(group, index, view, rows, cols), DTYPE_BYTES[self.trace.tensors[view.tensor].dtype]
+            )
             for index, view in enumerate(group.inputs)
         )
         out_bytes = self._widths(group.outputs)
         scratch = max((width for width in out_bytes), default=1)
         intermediates = _intermediates(passes, scratch)
-        widths = {name: _width_per_element(item, cols) for name, item in zip(names, inputs)}
+        widths = {name: _width_per_element(item, cols) for name, item in zip(names, inputs, strict=False)}
         missing = {read: 0 for step in passes for read in (*step.reads, *step.row_reads) if read.startswith("in")}
         return VectorWork(
             group=group,
@@ -188,7 +194,7 @@ def array_parameters(arch: Arch, a: str, b: str, where: str) -> ArrayParameters:
             f"{where} multiplies {a} by {b}, which the array cannot",
             where=arch.where("array.rate"),
             value=f"{a} x {b}",
-            remedy=f"add a rate for it (array.rate has {', '.join(arch.array.rate)}) or use a trace of another precision",
+            remedy=f"add a rate for it (array.rate has {', '.join(arch.array.rate)}) or use another precision",
         )
     drain = arch.accumulator.drain_elements_per_cycle
     return ArrayParameters(
@@ -210,7 +216,7 @@ def _passes(passes: tuple[Pass, ...], widths: Mapping[str, int]) -> tuple[Vector
 def _intermediates(passes: tuple[Pass, ...], width: int) -> dict[str, int]:
     """Bytes of an element of each value that passes keep in the scratchpad between them."""
     written = {name for step in passes for name in (*step.writes, *step.row_writes)}
-    return {name: width for name in sorted(written - {"out"})}
+    return dict.fromkeys(sorted(written - {"out"}), width)
 
 
 def _width_per_element(item: VectorInput, cols: int) -> int:
@@ -223,4 +229,3 @@ def elements_of(shape: tuple[int, ...]) -> int:
     for size in shape:
         count *= size
     return count
-

@@ -62,7 +62,7 @@ def points_of(view: MatmulView, tiling: Tiling, array: ArrayParameters, arrays: 
     trips = {name: -(-total // tile) for name, (total, tile) in sizes.items()}
     shape = (view.batch, *(trips[name] for name in tiling.order))
     indices = np.unravel_index(np.arange(int(np.prod(shape)), dtype=np.int64), shape)
-    index = dict(zip(("batch", *tiling.order), indices))
+    index = dict(zip(("batch", *tiling.order), indices, strict=True))
     size = {name: np.minimum(tile, total - index[name] * tile) for name, (total, tile) in sizes.items()}
     output, first_point, last_point = _outputs((index["batch"] * trips["m"] + index["m"]) * trips["n"] + index["n"])
     dealt = _deal(output, size, tiling, array, arrays)

@@ -98,7 +98,7 @@ class OperatorPlan:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Bytes of a buffer held from the first writer's start to the last reader's done."""
+    """Bytes of a buffer held from the first writer's start (-1: from the run's) to the last reader's `released`."""
 
     space: str  # scratchpad | accumulator | level2
     name: str
@@ -147,7 +147,7 @@ class Program:
     @property
     def is_memory(self) -> NDArray[np.bool_]:
         """[n] True for a DRAM load or store."""
-        return (self.kind == LOAD) | (self.kind == STORE)
+        return np.isin(self.kind, (LOAD, STORE))
 
     @property
     def request_bytes(self) -> Int64:

@@ -33,9 +33,7 @@ class Tiles:
 
     def take(self, index: Int64) -> Tiles:
         """Only the tiles at `index`."""
-        return Tiles(
-            self.batch[index], self.row[index], self.rows[index], self.column[index], self.columns[index]
-        )
+        return Tiles(self.batch[index], self.row[index], self.rows[index], self.column[index], self.columns[index])
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def tile_requests(tiles: Tiles, layout: Layout, element_bytes: int) -> Requests:
     column_wise = (layout.row_stride == 1) | (tiles.rows == 1)
     rows, length, pitch = (
         np.where(row_wise, by_row, np.where(column_wise, by_column, alone))
-        for by_row, by_column, alone in zip(along_rows, along_columns, single)
+        for by_row, by_column, alone in zip(along_rows, along_columns, single, strict=True)
     )
     joined = (pitch == length) & (rows > 1)
     rows, length = np.where(joined, 1, rows), np.where(joined, rows * length, length)

@@ -36,7 +36,7 @@ def scratchpad_shares(arch: Arch, works: Sequence[MatmulWork | VectorWork], leve
 
 
 def _array_peaks(arch: Arch, works: Sequence[MatmulWork]) -> dict[str, int]:
-    """Most bytes a cycle that one array's units move: a row of operands in, a row of weights in, a row of results out."""
+    """Most bytes a cycle that one array's units move: a row of operands and one of weights in, one of results out."""
     rows, cols = arch.array.rows, arch.array.cols
     streamed, shifted, drained = 1, 1, 1
     for work in works:

@@ -1,4 +1,4 @@
-"""Addresses inside the scratchpad, the accumulator and the second level, and who must be done before they are reused."""
+"""Addresses inside the on-chip buffers, and who must be done before they are reused."""
 
 from __future__ import annotations
 

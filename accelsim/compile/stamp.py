@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,25 +22,25 @@ from accelsim.trace.model import Trace
 Int64 = NDArray[np.int64]
 
 
+EdgeArrays = tuple[Int64, Int64, NDArray[np.int8], Int64]  # consumer, producer, event, lag
+
+
 @dataclass
 class _Edges:
-    """Edges between groups, gathered one class at a time."""
+    """Edges between groups: whole classes as arrays, and single ones."""
 
-    consumer: list[Int64] = field(default_factory=list)
-    producer: list[Int64] = field(default_factory=list)
-    event: list[NDArray[np.int8]] = field(default_factory=list)
-    lag: list[Int64] = field(default_factory=list)
+    classes: list[EdgeArrays] = field(default_factory=list)
+    rows: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def add(self, consumer: Int64, producer: Int64, event: NDArray[np.int8], lag: Int64) -> None:
-        self.consumer.append(consumer)
-        self.producer.append(producer)
-        self.event.append(event)
-        self.lag.append(lag)
+        self.classes.append((consumer, producer, event, lag))
 
     def one(self, consumer: int, producer: int, event: int, lag: int = 0) -> None:
         self.rows.append((consumer, producer, event, lag))
 
-    rows: list[tuple[int, int, int, int]] = field(default_factory=list)
+    def arrays(self) -> list[EdgeArrays]:
+        single = np.array(self.rows, np.int64).reshape(-1, 4)
+        return [*self.classes, (single[:, 0], single[:, 1], single[:, 2].astype(np.int8), single[:, 3])]
 
 
 class Stamper:
@@ -65,7 +65,7 @@ class Stamper:
         self._held: dict[int, Holder] = {}  # tensor on chip -> its bytes
         self._ends: dict[int, ArrayEnd] = {}
         self._served: list[int] = []  # the compute task that each of the latest loads serves
-        self._writers: dict[tuple[int, int, int], tuple[Int64, Int64, Int64, Int64]] = {}
+        self._writers: dict[tuple[int, int, int], EdgeArrays] = {}
 
     def phases(self) -> tuple[int, int]:
         """The DMA queues whose turn it is: (load, store)."""
@@ -108,9 +108,7 @@ class Stamper:
             consumer, producer, event, lag = self._writers_of(template, number, produced)
             self._edges.add(consumer + base, producer + producer_base, event, lag)
 
-    def _writers_of(
-        self, template: Template, number: int, produced: Produced
-    ) -> tuple[Int64, Int64, NDArray[np.int8], Int64]:
+    def _writers_of(self, template: Template, number: int, produced: Produced) -> EdgeArrays:
         """Edges, relative on both sides, from the writers of what a read touches; recurring pairs are looked up."""
         key = (id(template), number, id(produced))
         if key not in self._writers:
@@ -162,9 +160,7 @@ class Stamper:
                 producer, event, lag = _array_wait(begin, end)
                 self._edges.one(begin.task + base, producer, event, lag)
         for array, end in template.ends.items():
-            self._ends[array] = ArrayEnd(
-                end.task + base, end.event, end.lag, end.last + base, end.params, end.tile
-            )
+            self._ends[array] = ArrayEnd(end.task + base, end.event, end.lag, end.last + base, end.params, end.tile)
 
     def _limit_prefetch(self, template: Template, base: int) -> None:
         """The first loads wait for the start of the task that the load `prefetch_window` places before them serves."""
@@ -174,40 +170,37 @@ class Stamper:
             self._edges.one(int(template.loads[position]) + base, self._served[position - ahead], START)
         self._served = [*self._served, *(template.served[-window:] + base).tolist()][-window:]
 
-    def finish(self, plans: Sequence[OperatorPlan], **rest: Any) -> Program:
+    def finish(self, plans: Sequence[OperatorPlan], shares: Mapping[str, int], notes: Mapping[str, Any]) -> Program:
         """The finished, checked Program."""
-        columns = self._columns()
         consumer, producer, event, lag = self._all_edges()
         order = np.lexsort((producer, consumer))
         begin = np.zeros(self.size + 1, np.int64)
         np.cumsum(np.bincount(consumer, minlength=self.size), out=begin[1:])
+        columns = {
+            name: self._column(name) for name in self._stamps[0][0].columns if name not in ("address", "operand")
+        }
+        sizes = [template.size for template, *_ in self._stamps]
         program = Program(
             units=self.machine.units, memory=self.machine.memory, plans=tuple(sorted(plans, key=lambda p: p.op)),
+            op=np.repeat(np.array([op for _, op, *_ in self._stamps], np.int32), sizes), address=self._addressed(),
             allocations=tuple(a for space in self.spaces.values() for a in space.allocations()),
             edge_begin=begin, edge_producer=producer[order].astype(np.int32), edge_event=event[order],
-            edge_lag=lag[order], **columns, **rest,
+            edge_lag=lag[order], bandwidth_shares=shares, notes=notes, **columns,
         )  # fmt: skip
         program.check()
         return program
 
-    def _columns(self) -> dict[str, NDArray[Any]]:
-        names = [name for name in self._stamps[0][0].columns if name not in ("address", "operand")]
-        columns = {name: np.concatenate([t.columns[name] for t, *_ in self._stamps]) for name in names}
-        columns["op"] = np.repeat(
-            np.array([op for _, op, *_ in self._stamps], np.int32), [t.size for t, *_ in self._stamps]
-        )
-        columns["address"] = np.concatenate(
-            [t.columns["address"] + addresses[t.columns["operand"]] for t, _, _, addresses in self._stamps]
-        )
-        return columns
+    def _column(self, name: str) -> Any:
+        return np.concatenate([template.columns[name] for template, *_ in self._stamps])
 
-    def _all_edges(self) -> tuple[Int64, Int64, NDArray[np.int8], Int64]:
-        single = np.array(self._edges.rows, np.int64).reshape(-1, 4)
-        inner = [(t.edges, base) for t, _, base, _ in self._stamps]
-        consumer = [*(e[0] + base for e, base in inner), *self._edges.consumer, single[:, 0]]
-        producer = [*(e[1] + base for e, base in inner), *self._edges.producer, single[:, 1]]
-        event = [*(e[2] for e, _ in inner), *self._edges.event, single[:, 2].astype(np.int8)]
-        lag = [*(e[3] for e, _ in inner), *self._edges.lag, single[:, 3]]
+    def _addressed(self) -> Int64:
+        """Byte address of each task's request: its operand's tensor plus the offset in it."""
+        parts = [t.columns["address"] + found[t.columns["operand"]] for t, _, _, found in self._stamps]
+        return np.concatenate(parts)
+
+    def _all_edges(self) -> EdgeArrays:
+        inner = [(e[0] + base, e[1] + base, e[2], e[3]) for t, _, base, _ in self._stamps for e in (t.edges,)]
+        consumer, producer, event, lag = zip(*inner, *self._edges.arrays(), strict=True)
         return np.concatenate(consumer), np.concatenate(producer), np.concatenate(event), np.concatenate(lag)
 
 

@@ -97,14 +97,14 @@ class Template:
     edges: tuple[Int64, Int64, NDArray[np.int8], Int64]  # consumer, producer, event, lag
     reads: list[Read]
     claims: list[Claim]
-    chunks: Mapping[str, int]  # bytes the claims of each space span together
+    chunks: dict[str, int]  # bytes the claims of each space span together
     touched_inputs: list[tuple[int, dict[int, int]]]  # resident inputs and their last readers per unit
     loads: Int64  # in order
     served: Int64  # the compute task that each load serves
     produced: tuple[Produced, ...]  # of each output
-    begins: Mapping[int, ArrayBegin]
-    ends: Mapping[int, ArrayEnd]
-    stores: int
+    stores: int  # to DRAM
+    begins: Mapping[int, ArrayBegin] = field(default_factory=dict)  # by array
+    ends: Mapping[int, ArrayEnd] = field(default_factory=dict)
 
 
 class Block:
@@ -128,7 +128,9 @@ class Block:
     def edge(self, consumers: Int64, producers: Int64, event: int = DONE, lag: ArrayLike = 0) -> None:
         """Edges between tasks given by their positions, [n] each."""
         if consumers.size:
-            self._edges.append((consumers, producers, event, np.broadcast_to(np.asarray(lag, np.int64), consumers.shape)))
+            self._edges.append(
+                (consumers, producers, event, np.broadcast_to(np.asarray(lag, np.int64), consumers.shape))
+            )
 
     def close(self) -> tuple[Int64, dict[str, NDArray[Any]], tuple[Int64, Int64, NDArray[np.int8], Int64]]:
         """The id of each position, the columns in id order, the edges by ids."""
@@ -157,7 +159,7 @@ class Block:
 
     def _fill(self, target: NDArray[Any], value: Any) -> None:
         begin = 0
-        for keys, columns in zip(self._keys, self._columns):
+        for keys, columns in zip(self._keys, self._columns, strict=True):
             target[begin : begin + keys.size] = value(columns)
             begin += keys.size
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.compile.assemble import Scratch, assemble
 from accelsim.compile.feed import Feed
 from accelsim.compile.fuse import elements
-from accelsim.compile.loads import PHASES, emit_loads
+from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
 from accelsim.compile.outputs import Grid, Outputs
 from accelsim.compile.plan import VectorInput, VectorWork
 from accelsim.compile.program import DONE, VECTOR
 from accelsim.compile.requests import Tiles
-from accelsim.compile.template import Block, Claim, Ports, Template
+from accelsim.compile.template import Block, Ports, Template
 from accelsim.errors import InputError
 from accelsim.hardware.vector import PassTimes, pass_times
 from accelsim.trace.matmul import Layout
@@ -39,7 +40,7 @@ def choose_rows(work: VectorWork, free_bytes: int, lanes: int, ports: Ports) -> 
 
     Raises InputError when a single row (or element) does not fit.
     """
-    loaded = [item for item, place in zip(work.inputs, ports.inputs) if place != "scratchpad"]
+    loaded = [item for item, place in zip(work.inputs, ports.inputs, strict=True) if place != "scratchpad"]
     whole = sum(elements(item.view) * item.bytes for item in loaded if item.role == "whole")
     staged = sum(width for index, width in enumerate(work.out_bytes) if not ports.resident(index))
     element = 2 * staged + work.scratch_bytes + 2 * sum(item.bytes for item in loaded if item.role == "stream")
@@ -78,32 +79,12 @@ class _Lowering:
         self.block = Block()
 
     def template(self) -> Template:
-        passes, times = self._emit_passes()
-        self.first, self.last, self.times = passes[0], passes[-1], times
+        passes, self.times = self._emit_passes()
+        self.first, self.last = passes[0], passes[-1]
         feeds = [self._feed(number, item) for number, item in enumerate(self.work.inputs)]
-        outputs = self._outputs()
-        loads, served = emit_loads(
-            self.machine, self.block, [f.loads for f in feeds if f.loads], self.first, self.ports.load_phase
-        )
-        reads = [feed.connect(self.block) for feed in feeds]
-        stores = outputs.emit_stores(self.machine, self.block)
-        ids, columns, edges = self.block.close()
-        claims, offset = [], 0
-        for part in (*feeds, outputs):
-            claims += part.claims(ids, offset)
-            offset += part.buffer_bytes
         scratch = self.work.scratch_bytes * self.tile
-        if scratch:
-            first, last = int(ids[self.first[0]]), {self.machine.vector: int(ids[self.last[-1]])}
-            claims.append(Claim("scratchpad", "passes", scratch, offset, -1, [first], first, last))
-        for read in reads:
-            read.consumers = ids[read.consumers]
-        return Template(
-            size=self.block.size, columns=columns, edges=edges, reads=reads, claims=claims,
-            chunks={"scratchpad": offset + scratch},
-            touched_inputs=[entry for feed in feeds for entry in feed.touched(ids)],
-            loads=ids[loads], served=ids[served], produced=outputs.produced(ids), begins={}, ends={}, stores=stores,
-        )  # fmt: skip
+        kept = Scratch(scratch, int(self.first[0]), int(self.last[-1]), self.machine.vector)
+        return assemble(self.machine, self.block, feeds, self._outputs(), self.first, [kept])[0]
 
     def _emit_passes(self) -> tuple[list[Int64], PassTimes]:
         """Positions [T] of each pass, and the last one's times. A pass waits for the one before on the same tile."""
@@ -146,7 +127,9 @@ class _Lowering:
             first = self.begin // self.work.cols
             return _flat(item.view), Tiles(zero, zero, one, first, self.length // self.work.cols)
         if self.work.group.head.kind == "gather":  # some rows of the table, nobody knows which
-            return Layout(0, columns, 1, item.view.offset), Tiles(zero, zero, self.length // columns, zero, one * columns)
+            return Layout(0, columns, 1, item.view.offset), Tiles(
+                zero, zero, self.length // columns, zero, one * columns
+            )
         if self.whole_rows and columns == self.work.cols:
             return layout, Tiles(zero, self.begin // columns, self.length // columns, zero, one * columns)
         return _flat(item.view), Tiles(zero, zero, one, self.begin, self.length)
@@ -189,8 +172,12 @@ def rows_of(view: Operand) -> tuple[Layout, int, int]:
     the one before at that stride: rows and bytes are exact, the addresses of further heads are not.
     """
     shape, strides = view.shape or (1,), view.strides or (1,)
-    leading = [stride for size, stride in zip(shape[:-1], strides[:-1]) if size > 1]
-    return Layout(0, leading[-1] if leading else shape[-1], strides[-1], view.offset), elements(view) // shape[-1], shape[-1]
+    leading = [stride for size, stride in zip(shape[:-1], strides[:-1], strict=True) if size > 1]
+    return (
+        Layout(0, leading[-1] if leading else shape[-1], strides[-1], view.offset),
+        elements(view) // shape[-1],
+        shape[-1],
+    )
 
 
 def _too_large(work: VectorWork, unit: int, needed: int, free: int) -> InputError:
