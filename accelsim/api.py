@@ -15,6 +15,7 @@ from accelsim.compile.program import Program
 from accelsim.engine import run
 from accelsim.engine.timeline import Timeline
 from accelsim.errors import InputError
+from accelsim.measure.energy import price_list
 from accelsim.measure.result import Result as MeasuredResult
 from accelsim.measure.result import measure
 from accelsim.trace.builder import gemm_trace
@@ -81,6 +82,7 @@ def simulate(
     if layers is not None:
         work = slice_layers(work, *parse_layers(layers))
     entries = read_mapping(mapping) if isinstance(mapping, str | Path) else mapping
+    price_list(machine)  # a wrong energy override is told before anything runs
     tell = progress or _silent
     program = compile_program(machine, work, fusion=fusion, residency=residency, mapping=entries, progress=progress)
     tell(f"running {program.size:,} tasks", 0, 0)

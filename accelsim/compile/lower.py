@@ -50,7 +50,7 @@ def compile_program(
     unknown_operators(mapping or {}, groups)
     works = _works(planner, groups)
     placement = place(groups, trace, arch, residency)
-    machine = Machine(arch, scratchpad_shares(arch, works, bool(placement.level2)))
+    machine = Machine(arch, scratchpad_shares(arch, _distinct(works), bool(placement.level2)))
     lowering = _Lowering(machine, trace, placement, mapping or {})
     for index, (group, work) in enumerate(zip(groups, works, strict=True)):
         if progress is not None:
@@ -72,6 +72,10 @@ def _works(planner: Planner, groups: tuple[Group, ...]) -> list[MatmulWork | Vec
     return result
 
 
+def _distinct(works: list[MatmulWork | VectorWork]) -> list[MatmulWork | VectorWork]:
+    return list({id(work): work for work in works}.values())
+
+
 class _Lowering:
     def __init__(
         self, machine: Machine, trace: Trace, placement: Placement, mapping: Mapping[int, MappingEntry]
@@ -84,6 +88,7 @@ class _Lowering:
         self.plans: list[OperatorPlan] = []
         self._mapped: dict[Hashable, tuple[Tiling, int]] = {}
         self._templates: dict[Hashable, Template] = {}
+        self._epilogues: dict[int, int] = {}  # id of a work -> cycles of its epilogue
 
     def lower(self, index: int, group: Group, work: MatmulWork | VectorWork) -> None:
         ports = self._ports(group)
@@ -128,8 +133,6 @@ class _Lowering:
 
     def _costs(self, group: Group, work: MatmulWork, ports: Ports, free: int) -> MatmulCosts:
         arch, memory = self.machine.arch, self.machine.memory
-        count = work.view.batch * work.view.m * work.view.n
-        epilogue = sum(int(pass_times(count, 1, step.work, self.machine.vector_unit).occupy) for step in work.epilogue)
         widths = [DTYPE_BYTES[self.trace.tensors[view.tensor].dtype] for view in group.outputs]
         return MatmulCosts(
             scratchpad_bytes=free,
@@ -145,10 +148,17 @@ class _Lowering:
             store_rate=memory.store_bytes_per_cycle,
             latency=memory.latency_cycles,
             issue=memory.issue_cycles,
-            epilogue_cycles=epilogue,
+            epilogue_cycles=self._epilogue_cycles(work),
             stream_share=self.machine.shares.get("core0.array0.stream"),
             weights_share=self.machine.shares.get("core0.array0.weights"),
         )
+
+    def _epilogue_cycles(self, work: MatmulWork) -> int:
+        """Cycles of the epilogue over the whole result."""
+        if id(work) not in self._epilogues:
+            count, unit = work.view.batch * work.view.m * work.view.n, self.machine.vector_unit
+            self._epilogues[id(work)] = sum(int(pass_times(count, 1, step.work, unit).occupy) for step in work.epilogue)
+        return self._epilogues[id(work)]
 
     def _note(
         self, group: Group, work: MatmulWork | VectorWork, tiling: Tiling | RowTiling, cycles: int, template: Template

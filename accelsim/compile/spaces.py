@@ -15,13 +15,9 @@ class Holder:
 
     name: str
     address: int
-    bytes: int
+    end: int  # first byte after it
     first_writer: int = -1  # -1: there before the run
     last: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def end(self) -> int:
-        return self.address + self.bytes
 
     def touch(self, tasks: Mapping[int, int]) -> None:
         """Note the last tasks, per unit, of one more reader or writer."""
@@ -49,14 +45,15 @@ class Space:
             raise InternalError(f"{self.name}: '{name}' at {address}+{size} is outside {self.capacity} bytes")
         blockers: dict[int, int] = {}
         remaining: list[Holder] = []
+        end = address + size
         for holder in self._recent:
-            if holder.end <= address or address + size <= holder.address:
+            if holder.end <= address or end <= holder.address:
                 remaining.append(holder)
                 continue
             for unit, task in holder.last.items():
                 blockers[unit] = max(blockers.get(unit, -1), task)
-            remaining += _outside(holder, address, address + size)
-        holder = Holder(name, address, size)
+            remaining += _outside(holder, address, end)
+        holder = Holder(name, address, end)
         self._recent = [*remaining, holder]
         self._all.append(holder)
         return holder, blockers
@@ -72,15 +69,16 @@ class Space:
     def allocations(self) -> Iterable[Allocation]:
         for holder in self._all:
             last = max(holder.last.values(), default=holder.first_writer)
-            if holder.bytes and last >= 0:
-                yield Allocation(self.name, holder.name, holder.address, holder.bytes, holder.first_writer, last)
+            size = holder.end - holder.address
+            if size and last >= 0:
+                yield Allocation(self.name, holder.name, holder.address, size, holder.first_writer, last)
 
 
 def _outside(holder: Holder, low: int, high: int) -> list[Holder]:
     """What is left of a holder beside [low, high); the pieces share its `last`, which may still grow."""
     pieces = []
     if holder.address < low:
-        pieces.append(Holder(holder.name, holder.address, low - holder.address, holder.first_writer, holder.last))
+        pieces.append(Holder(holder.name, holder.address, low, holder.first_writer, holder.last))
     if high < holder.end:
-        pieces.append(Holder(holder.name, high, holder.end - high, holder.first_writer, holder.last))
+        pieces.append(Holder(holder.name, high, holder.end, holder.first_writer, holder.last))
     return pieces

@@ -30,9 +30,13 @@ _SHORTEST_TILE_CYCLES = 64  # but none shorter than this many cycles of the simp
 
 @dataclass(frozen=True)
 class RowTiling:
-    """Elements of one tile: whole rows of a row-structured operator, any number of another's."""
+    """Elements of one tile: whole rows of a row-structured operator, any number of another's.
+
+    `blocked` are the broadcast inputs that are too large to keep whole: each tile fetches the part that it reads.
+    """
 
     tile_elements: int
+    blocked: frozenset[int] = frozenset()
 
 
 def choose_rows(work: VectorWork, free_bytes: int, lanes: int, ports: Ports) -> RowTiling:
@@ -40,20 +44,47 @@ def choose_rows(work: VectorWork, free_bytes: int, lanes: int, ports: Ports) -> 
 
     Raises InputError when a single row (or element) does not fit.
     """
-    loaded = [item for item, place in zip(work.inputs, ports.inputs, strict=True) if place != "scratchpad"]
-    whole = sum(elements(item.view) * item.bytes for item in loaded if item.role == "whole")
+    loaded = [index for index, place in enumerate(ports.inputs) if place != "scratchpad"]
+    blocked = _blocked(work, loaded, free_bytes // 2)
+    items = [(work.inputs[index], index in blocked) for index in loaded]
+    whole = sum(elements(item.view) * item.bytes for item, block in items if item.role == "whole" and not block)
     staged = sum(width for index, width in enumerate(work.out_bytes) if not ports.resident(index))
-    element = 2 * staged + work.scratch_bytes + 2 * sum(item.bytes for item in loaded if item.role == "stream")
-    row = 2 * sum(item.bytes for item in loaded if item.role == "row")
+    streamed = sum(item.bytes for item, block in items if item.role == "stream" or block)
+    element = 2 * (staged + streamed) + work.scratch_bytes
+    row = 2 * sum(item.bytes for item, _ in items if item.role == "row")
     by_rows = work.row_structured or any(item.role == "row" for item in work.inputs)
-    unit = work.cols if by_rows else 1
+    unit = work.cols if by_rows or blocked else 1
     total, unit_bytes = work.rows * work.cols, unit * element + row
     fitting = (free_bytes - whole) // unit_bytes if unit_bytes else total // unit
     if free_bytes < whole or fitting < 1:
         raise _too_large(work, unit, whole + unit_bytes, free_bytes)
     wanted = max(-(-total // _TILES_WANTED), _SHORTEST_TILE_CYCLES * lanes, work.cols)
     tile = min(-(-wanted // unit), fitting, total // unit) * unit
-    return RowTiling(tile - tile % work.cols if tile > work.cols else tile)
+    for index in blocked:  # no tile may cross the end of a block
+        rows = block_elements(work, work.inputs[index].view) // work.cols
+        tile = next(n for n in range(min(rows, tile // work.cols), 0, -1) if rows % n == 0) * work.cols
+    return RowTiling(tile - tile % work.cols if tile > work.cols else tile, blocked)
+
+
+def _blocked(work: VectorWork, loaded: list[int], limit: int) -> frozenset[int]:
+    """The broadcast inputs to fetch tile by tile: the largest ones, until the others fit `limit` bytes."""
+    sizes = {i: elements(work.inputs[i].view) * work.inputs[i].bytes for i in loaded if work.inputs[i].role == "whole"}
+    found: set[int] = set()
+    for index in sorted(sizes, key=lambda i: -sizes[i]):
+        rest = sum(size for i, size in sizes.items() if i not in found)
+        if rest > limit and block_elements(work, work.inputs[index].view) % work.cols == 0:
+            found.add(index)
+    return frozenset(found)
+
+
+def block_elements(work: VectorWork, view: Operand) -> int:
+    """Elements over which a broadcast operand follows the operator's one by one: its trailing full dimensions."""
+    count = 1
+    for full, own in zip(reversed(work.group.inputs[0].shape), reversed(view.shape), strict=False):
+        if full != own:
+            break
+        count *= own
+    return count
 
 
 def lower_vector(machine: Machine, work: VectorWork, tiling: RowTiling, ports: Ports) -> Template:
@@ -69,6 +100,7 @@ class _Lowering:
         self.work = work
         self.ports = ports
         self.tile = tiling.tile_elements
+        self.blocked = tiling.blocked
         total = work.rows * work.cols
         self.begin = np.arange(0, total, self.tile, dtype=np.int64)
         self.length = np.minimum(self.tile, total - self.begin)
@@ -106,16 +138,38 @@ class _Lowering:
         return emitted, times
 
     def _feed(self, number: int, item: VectorInput) -> Feed:
-        held = item.role == "whole"
-        layout, tiles = self._tiles(item)
-        size = {"whole": elements(item.view), "stream": self.tile, "row": -(-self.tile // self.work.cols)}[item.role]
+        held = item.role == "whole" and number not in self.blocked
+        layout, tiles = self._block_tiles(item) if number in self.blocked else self._tiles(item)
+        size = self.tile if item.role == "stream" else -(-self.tile // self.work.cols)
+        if item.role == "whole":
+            size = elements(item.view) if held else self.tile
+        tile_id = np.zeros(self.count, np.int64) if held else tiles.row * 2**32 + tiles.column
+        fetches = 1 + int(np.count_nonzero(np.diff(tile_id)))
         return Feed(
             role=f"in{number}", input=number, place=self.ports.inputs[number], layout=layout, element_bytes=item.bytes,
-            tiles=tiles, tile_id=np.zeros(self.count, np.int64) if held else np.arange(self.count), held_whole=held,
-            slots=1 if held else min(2, self.count), slot_bytes=size * item.bytes, labels=self.labels,
+            tiles=tiles, tile_id=tile_id,
+            held_whole=held, slots=min(2, fetches), slot_bytes=size * item.bytes, labels=self.labels,
             points=np.arange(self.count), reader=self.first, last_reader=self.last,
             lane=np.full(self.count, self.machine.vector),
         )  # fmt: skip
+
+    def _block_tiles(self, item: VectorInput) -> tuple[Layout, Tiles]:
+        """The part of a broadcast operand that each tile reads: its block, found by the leading indices, and where the
+        tile lies in that."""
+        full, view = self.work.group.inputs[0].shape, item.view
+        block = block_elements(self.work, view)
+        leading = len(full) - len(view.shape)
+        offset = np.zeros(self.count, np.int64)
+        trips = 1
+        index = self.begin // block
+        for axis in range(len(full) - 1, -1, -1):
+            trips *= full[axis]
+            if trips > block:
+                size, stride = (view.shape[axis - leading], view.strides[axis - leading]) if axis >= leading else (1, 0)
+                offset += (index % full[axis]) * (stride if size > 1 else 0)
+                index = index // full[axis]
+        zero, one = np.zeros(self.count, np.int64), np.ones(self.count, np.int64)
+        return _flat(view), Tiles(zero, zero, one, offset + self.begin % block, self.length)
 
     def _tiles(self, item: VectorInput) -> tuple[Layout, Tiles]:
         """The operand's part of each tile, as a block of rows of a strided view."""
