@@ -77,6 +77,7 @@ class Candidates:
     tk: Int64
     order: tuple[str, ...]
     resident: frozenset[str]
+    arrays: int
 
     @cached_property
     def loops(self) -> dict[str, Int64]:
@@ -126,10 +127,15 @@ class Candidates:
         return tiles * again * batches
 
     def slots(self, operand: str) -> Int64:
-        """Tiles of an operand that the scratchpad holds at once."""
+        """Tiles of an operand that the scratchpad holds at once: two for each array that reads one of its own."""
         tiles, batch = self.tiles(operand), self.batches(operand)
-        held = tiles * min(batch, 2) if operand in self.resident else np.full_like(tiles, 2)
+        held = tiles * min(batch, 2) if operand in self.resident else np.full_like(tiles, 2 * self.readers(operand))
         return np.minimum(held, tiles * batch)
+
+    def readers(self, operand: str) -> int:
+        """Arrays that work side by side on different tiles of the operand: those of the innermost output loop."""
+        innermost = [name for name in self.order if name != "k"][-1]
+        return self.arrays if innermost in _NAMES[operand] else 1
 
     @cached_property
     def live_outputs(self) -> Int64:
@@ -140,10 +146,10 @@ class Candidates:
         return np.where(self.loops["k"] > 1, live, 1)
 
 
-def accumulator_slots(c: Candidates, arrays: int) -> Int64:
+def accumulator_slots(c: Candidates) -> Int64:
     """Output tiles of accumulator that each array gets: two sets of the live ones, or all there are."""
-    per_array = -(-c.live_outputs // arrays)
-    return np.minimum(2 * per_array, np.maximum(per_array, -(-c.outputs // arrays)))
+    per_array = -(-c.live_outputs // c.arrays)
+    return np.minimum(2 * per_array, np.maximum(per_array, -(-c.outputs // c.arrays)))
 
 
 def buffer_bytes(c: Candidates, costs: MatmulCosts) -> Int64:
@@ -158,7 +164,7 @@ def buffer_bytes(c: Candidates, costs: MatmulCosts) -> Int64:
 def fits(c: Candidates, costs: MatmulCosts) -> NDArray[np.bool_]:
     """True where scratchpad and accumulator hold the candidate's tiles. An os result of one K tile without an
     epilogue goes past the accumulator."""
-    sums = accumulator_slots(c, costs.arrays) * costs.arrays * c.tm * c.tn * costs.accumulator_width
+    sums = accumulator_slots(c) * c.arrays * c.tm * c.tn * costs.accumulator_width
     if c.work.array.dataflow == "os" and not c.work.epilogue:
         sums = np.where(c.loops["k"] > 1, sums, 0)
     return (buffer_bytes(c, costs) <= costs.scratchpad_bytes) & (sums <= costs.accumulator_bytes)
@@ -180,10 +186,11 @@ def estimate_cycles(c: Candidates, costs: MatmulCosts) -> Int64:
     last one's way out."""
     p = c.work.array
     loads, stores = traffic_bytes(c, costs)
-    compute = -(-_array_cycles(c, costs) // costs.arrays)
+    streamed = _array_cycles(c, costs)
+    compute = -(-streamed * -(-c.outputs // c.arrays) // c.outputs)  # outputs are dealt whole
     memory = _cycles(loads, costs.load_rate) + _cycles(np.full_like(loads, stores), costs.store_rate)
-    busiest = np.maximum(np.maximum(compute, memory), max(_drain_cycles(c, costs.arrays), costs.epilogue_cycles))
-    busiest = np.maximum(busiest, _slot_turns(c, costs, compute))
+    busiest = np.maximum(np.maximum(compute, memory), max(_drain_cycles(c), costs.epilogue_cycles))
+    busiest = np.maximum(busiest, _slot_turns(c, costs, streamed))
     start = np.full_like(loads, 0 if costs.a_on_chip and costs.b_on_chip else costs.latency)
     for operand, on_chip, width in _operands(c, costs):
         start = start + (0 if on_chip else _cycles(c.tile(operand) * width, costs.load_rate))
@@ -197,7 +204,7 @@ def _operands(c: Candidates, costs: MatmulCosts) -> tuple[tuple[str, bool, int],
     return ("a", costs.a_on_chip, c.work.a_bytes), ("b", costs.b_on_chip, c.work.b_bytes)
 
 
-def _slot_turns(c: Candidates, costs: MatmulCosts, compute: Int64) -> Int64:
+def _slot_turns(c: Candidates, costs: MatmulCosts, streamed: Int64) -> Int64:
     """Cycles that the slots' turns take: a slot is loaded (issue, transfer, latency) and computed on in turn, so f
     fetches through s slots take at least f / s of those."""
     result = np.zeros_like(c.outputs)
@@ -207,7 +214,7 @@ def _slot_turns(c: Candidates, costs: MatmulCosts, compute: Int64) -> Int64:
         fetches, slots = c.fetches(operand), c.slots(operand)
         size = c.burst_padded(operand, c.tile(operand) * width, width)
         load = _cycles(size, costs.load_rate) + costs.latency + costs.issue
-        turns = -(-(fetches * load + compute) // slots)
+        turns = -(-(fetches * load + streamed * c.readers(operand) // c.arrays) // slots)
         result = np.maximum(result, np.where(fetches > slots, turns, 0))
     return result
 
@@ -240,14 +247,14 @@ def _share_cycles(work: MatmulWork, costs: MatmulCosts, steps: Int64, height: in
     return np.maximum(streamed, shifted)
 
 
-def _drain_cycles(c: Candidates, arrays: int) -> int:
+def _drain_cycles(c: Candidates) -> int:
     """Cycles that reading finished rows out of the accumulator takes one array."""
     view, p = c.work.view, c.work.array
     if not p.fold_overlap or p.dataflow == "os" or p.drain_elements_per_cycle is None:
         return 0
     rows, cols = (view.m, view.n) if p.dataflow == "ws" else (view.n, view.m)
     per_row = -(-p.cols * p.drain_elements_per_cycle.denominator // p.drain_elements_per_cycle.numerator)
-    return -(-view.batch * rows * -(-cols // p.cols) * per_row // arrays)
+    return -(-view.batch * rows * -(-cols // p.cols) * per_row // c.arrays)
 
 
 def _summed(total: int, tile: Int64, function: Callable[[Int64], Int64]) -> Int64:
@@ -260,10 +267,10 @@ def _cycles(size: Int64, rate: Fraction | None) -> Int64:
     return np.zeros_like(size) if rate is None else -(-size * rate.denominator // rate.numerator)
 
 
-def single_candidate(work: MatmulWork, tiling: Tiling) -> Candidates:
+def single_candidate(work: MatmulWork, tiling: Tiling, arrays: int) -> Candidates:
     """One tiling in the form that the functions above take."""
     tm, tn, tk = (np.array(getattr(tiling, name), np.int64) for name in ("tm", "tn", "tk"))
-    return Candidates(work, tm, tn, tk, tiling.order, tiling.resident)
+    return Candidates(work, tm, tn, tk, tiling.order, tiling.resident, arrays)
 
 
 def candidates_of(work: MatmulWork, costs: MatmulCosts) -> Iterator[Candidates]:
@@ -276,7 +283,7 @@ def candidates_of(work: MatmulWork, costs: MatmulCosts) -> Iterator[Candidates]:
     held = [frozenset[str](), *(frozenset({operand}) for operand in loaded)]
     for order in ORDERS:
         for resident in [*held, frozenset(loaded)] if len(loaded) > 1 else held:
-            yield Candidates(work, tm, tn, tk, order, resident)
+            yield Candidates(work, tm, tn, tk, order, resident, costs.arrays)
 
 
 def _tile_sizes(total: int, unit: int) -> Int64:
@@ -311,7 +318,7 @@ def _best_of(c: Candidates, costs: MatmulCosts) -> tuple[tuple[int, ...], Tiling
     step = np.where(feasible, np.ceil(np.log2(cycles) * _STEPS_PER_DOUBLING), np.inf)
     tied = np.nonzero(step == step.min())
     tm, tn, tk = (np.broadcast_to(size, step.shape)[tied] for size in (c.tm, c.tn, c.tk))
-    few = Candidates(c.work, tm, tn, tk, c.order, c.resident)
+    few = Candidates(c.work, tm, tn, tk, c.order, c.resident, c.arrays)
     tiles = few.loops["m"] * few.loops["n"] * few.loops["k"]
     ranks = [traffic_bytes(few, costs)[0], tiles, buffer_bytes(few, costs), cycles[tied]]
     first = int(np.lexsort(ranks[::-1])[0])

@@ -118,7 +118,7 @@ def check_entry(entry: MappingEntry, work: MatmulWork, costs: MatmulCosts) -> tu
             f"the array is {work.array.dataflow}", where=entry.where, value=entry.dataflow, remedy="set array.dataflow"
         )
     tiling = Tiling(*entry.tile, entry.order, entry.resident)
-    candidate = single_candidate(work, tiling)
+    candidate = single_candidate(work, tiling, costs.arrays)
     if not fits(candidate, costs):
         raise InputError(
             f"the tile needs {int(buffer_bytes(candidate, costs))} bytes of scratchpad (free: "

@@ -41,7 +41,7 @@ class _Lowering:
         self.array = work.array
         self.ports = ports
         self.points: Points = points_of(work.view, tiling, work.array, machine.arch.array.count)
-        self.candidate = single_candidate(work, tiling)
+        self.candidate = single_candidate(work, tiling, machine.arch.array.count)
         self.times = MatmulTimes(machine, work, self.points)
         self.stationary = {"ws": "b", "is": "a", "os": ""}[self.array.dataflow]
         self.block = Block()
@@ -264,7 +264,7 @@ class _Lowering:
     def _sum_slots(self) -> int:
         """Accumulator slots of each array; 0 where results go past it."""
         used = self.array.dataflow != "os" or self.epilogue or int(self.candidate.loops["k"]) > 1
-        return int(accumulator_slots(self.candidate, self.machine.arch.array.count)) if used else 0
+        return int(accumulator_slots(self.candidate)) if used else 0
 
     def _accumulator_bytes(self) -> int:
         tile = self.points.tiling.tm * self.points.tiling.tn * self.machine.arch.accumulator.width_bytes

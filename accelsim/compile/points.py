@@ -63,9 +63,12 @@ def points_of(view: MatmulView, tiling: Tiling, array: ArrayParameters, arrays: 
     shape = (view.batch, *(trips[name] for name in tiling.order))
     indices = np.unravel_index(np.arange(int(np.prod(shape)), dtype=np.int64), shape)
     index = dict(zip(("batch", *tiling.order), indices, strict=True))
+    if arrays > 1 and tiling.order[-1] == "k" and trips["k"] > 1:
+        order = _side_by_side(int(np.prod(shape)) // trips["k"], trips["k"], arrays)
+        index = {name: values[order] for name, values in index.items()}
     size = {name: np.minimum(tile, total - index[name] * tile) for name, (total, tile) in sizes.items()}
     output, first_point, last_point = _outputs((index["batch"] * trips["m"] + index["m"]) * trips["n"] + index["n"])
-    dealt = _deal(output, size, tiling, array, arrays)
+    dealt = _deal(output, size, array, arrays)
     return Points(
         batch=index["batch"], m=index["m"], n=index["n"], k=index["k"],
         tm=size["m"], tn=size["n"], tk=size["k"],
@@ -87,14 +90,19 @@ def _outputs(key: Int64) -> tuple[Int64, Int64, Int64]:
     return output, first[order], last
 
 
-def _deal(output: Int64, size: dict[str, Int64], tiling: Tiling, array: ArrayParameters, arrays: int) -> Int64:
-    """The array of each output: the least loaded one, by summed occupy; in turn where all outputs cost the same.
+def _side_by_side(outputs: int, k_trips: int, arrays: int) -> Int64:
+    """Order of points, given output after output, in which the arrays work on as many outputs at a time, K tile by K
+    tile: otherwise each array would wait for the loads of all K tiles of the output before."""
+    output, k = np.divmod(np.arange(outputs * k_trips, dtype=np.int64), k_trips)
+    return np.lexsort((output % arrays, k, output // arrays))
 
-    With a loop inside k several outputs are unfinished at once; in turn keeps them even over the arrays' slots.
-    """
+
+def _deal(output: Int64, size: dict[str, Int64], array: ArrayParameters, arrays: int) -> Int64:
+    """The array of each output: the least loaded one, by summed occupy; in turn where all outputs cost the same, or
+    where outputs of several K tiles are computed side by side."""
     count = int(output.max()) + 1
     in_turn = np.arange(count, dtype=np.int64) % arrays
-    if arrays == 1 or tiling.order[-1] != "k":
+    if arrays == 1 or output.size > count:
         return in_turn
     occupy = systolic.stream_times(array, size["m"], size["k"], size["n"]).occupy
     work = np.bincount(output, weights=occupy).astype(np.int64)
