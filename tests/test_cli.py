@@ -164,6 +164,16 @@ def test_a_reader_that_stops_early_sees_no_error(arguments: list[str]) -> None:
         assert process.stderr.read() == ""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["-m", "accelsim", "list", "metrics"], ["-c", BUFFERED]], ids=["click", "print"])
+def test_a_full_disk_is_told_in_one_line(arguments: list[str]) -> None:
+    command, environment = [sys.executable, *arguments], {**os.environ, "PYTHONUNBUFFERED": ""}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "accelsim: the system refuses: No space left on device\n"
+
+
 def test_exit_code_reaches_the_shell() -> None:
     done = subprocess.run([sys.executable, "-m", "accelsim", "show", "arch", "x"], capture_output=True, check=False)
     assert done.returncode == 2

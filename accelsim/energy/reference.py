@@ -34,7 +34,8 @@ def _lines(values: Sequence[Value], entries: Sequence[Entry]) -> Iterator[str]:
     names = ", ".join(f"`{entry.key}`" for entry in entries)
     for index, value in enumerate(values):
         numbers = f"{value.low:g} | {value.nominal:g} | {value.high:g}"
-        yield f"| {'' if index else names} | {_case(value)} | {entries[0].unit} | {numbers} | {value.kind} | {value.source} |"
+        start = f"| {'' if index else names} | {_case(value)} | {entries[0].unit}"
+        yield f"{start} | {numbers} | {value.kind} | {value.source} |"
 
 
 def _case(value: Value) -> str:

@@ -33,6 +33,10 @@ class Price:
         low, nominal, high = (value(mine, theirs) for mine, theirs in zip(self.spread, other.spread, strict=True))
         return Price(low, nominal, high, kind)
 
+    def times(self, factor: float) -> Price:
+        """The Price of `factor` actions."""
+        return Price(self.low * factor, self.nominal * factor, self.high * factor, self.kind)
+
     @property
     def spread(self) -> tuple[float, float, float]:
         """low, nominal, high."""
@@ -130,7 +134,7 @@ class EnergyTable:
         if factor != 1:
             within = self.technology_nm <= technology_nm <= self.scaling_nm
             kind = _least_certain(kind, "interpolated" if within else "extrapolated")
-        return Price(value.low * factor, value.nominal * factor, value.high * factor, kind)
+        return Price(value.low, value.nominal, value.high, kind).times(factor)
 
 
 def _at_size(sizes: Sequence[float], prices: Sequence[Price], size: float) -> Price:

@@ -21,7 +21,7 @@ from accelsim.trace.model import DTYPE_BYTES, Op, Trace
 if TYPE_CHECKING:
     from accelsim.arch.spec import Arch
 
-Counts = Sequence[int] | Sequence[Fraction]  # one exact count an operator
+Counts = Sequence[int | Fraction]  # one exact count an operator; whole but for matmuls of several dtypes fused
 Spread = tuple[float, float, float]  # low, nominal, high
 
 # What an access counter costs: component, counters, entry of the energy table. Bytes, elements (accumulator: times its
@@ -147,12 +147,11 @@ Term = tuple[str, Counts, Price]  # component, count of each operator, price of 
 def _array_terms(sums: OperatorSums, trace: Trace, prices: PriceList) -> Iterator[Term]:
     """MACs by the dtypes of their operands, and the bits they move from register to register."""
     macs = _macs_by_dtypes(sums, trace)
-    zero = [Fraction(0)] * len(trace.ops)
-    by_key: dict[str, list[Fraction]] = {}
-    bits = list(zero)
+    bits: Counts = [0] * len(trace.ops)
+    by_key: dict[str, list[int | Fraction]] = {}
     for dtypes, counts in macs.items():
         key = prices.mac_key(*dtypes)
-        by_key[key] = [a + b for a, b in zip(by_key.get(key, zero), counts, strict=True)]
+        by_key[key] = [a + b for a, b in zip(by_key.get(key, [0] * len(counts)), counts, strict=True)]
         moved = _bits_moved(prices.arch, *dtypes)
         bits = [total + count * moved for total, count in zip(bits, counts, strict=True)]
     for key, counts in by_key.items():
@@ -186,7 +185,7 @@ def _static_terms(prices: PriceList, total_cycles: int, operator_cycles: Sequenc
         raise InternalError(f"operators take {sum(operator_cycles)} cycles, the run {total_cycles}")
     nanoseconds = 10**9 / prices.arch.clock_hz
     for component, key, units in _static_parts(prices.arch):
-        yield component, [cycles * nanoseconds * units for cycles in operator_cycles], prices.price(key)
+        yield component, operator_cycles, prices.price(key).times(float(nanoseconds * units))
 
 
 def _static_parts(arch: Arch) -> Iterator[tuple[str, str, Fraction]]:
@@ -214,17 +213,18 @@ def _memory_sizes_kib(arch: Arch) -> Mapping[str, float]:
     }
 
 
-def _macs_by_dtypes(sums: OperatorSums, trace: Trace) -> dict[tuple[str, str], list[Fraction]]:
+def _macs_by_dtypes(sums: OperatorSums, trace: Trace) -> dict[tuple[str, str], list[int | Fraction]]:
     """For each pair of operand dtypes the MACs that the Program runs, by operator.
 
     Where matmuls of several dtypes are fused, recomputed MACs are shared in proportion to their own.
     """
-    found: dict[tuple[str, str], list[Fraction]] = {}
+    found: dict[tuple[str, str], list[int | Fraction]] = {}
     for op in trace.ops:
         if op.macs:
             head = sums.head[op.id]
-            counts = found.setdefault(_dtypes(op, trace), [Fraction(0)] * len(trace.ops))
-            counts[head] += Fraction(sums.placed_macs[head] * op.macs, sums.macs[head])
+            counts = found.setdefault(_dtypes(op, trace), [0] * len(trace.ops))
+            share = Fraction(op.macs, sums.macs[head])
+            counts[head] += sums.placed_macs[head] * (1 if share == 1 else share)
     stray = [op for op, placed in enumerate(sums.placed_macs) if placed and not sums.macs[op]]
     if stray:
         raise InternalError(f"operator {stray[0]} runs MACs, but no matmul of the trace belongs to it")

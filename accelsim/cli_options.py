@@ -1,0 +1,116 @@
+"""Options that several commands share, and the small parsers behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from accelsim.errors import InputError
+from accelsim.files import check_writable
+
+if TYPE_CHECKING:
+    from accelsim.trace.model import Trace
+
+DEFAULT_ARCH = "tpu_like.yaml"
+DEFAULT_TRACE = "bert_base_fwd_b1_s128"
+FUSIONS = ("none", "elementwise")
+ENGINES = ("compiled", "reference")
+
+Command = Callable[..., Any]
+
+
+def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator that adds all of `decorators`, in the order in which `--help` shows them."""
+
+    def decorate(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+arch_options = options(
+    click.option(
+        "--arch", "arch_name", default=DEFAULT_ARCH, show_default=True, metavar="FILE|NAME", help="The machine."
+    ),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Change one key of the machine, such as scratchpad.capacity_kib=512. May be given several times.",
+    ),
+)
+trace_options = options(
+    click.option(
+        "--trace", "trace_name", default=DEFAULT_TRACE, show_default=True, metavar="FILE|NAME", help="The work."
+    ),
+    click.option("--layers", metavar="A:B", help="Only the layers from A up to, not including, B."),
+)
+plan_options = options(
+    click.option(
+        "--fusion",
+        type=click.Choice(FUSIONS),
+        default="elementwise",
+        show_default=True,
+        help="Which operators are folded into their neighbours.",
+    ),
+    click.option(
+        "--residency",
+        type=click.Choice(["on", "off"]),
+        default="on",
+        show_default=True,
+        help="Whether tensors stay on chip between operators when they fit.",
+    ),
+    click.option("--mapping", metavar="FILE", help="YAML list of tiles, orders and dataflows for chosen operators."),
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="compiled",
+    show_default=True,
+    help="compiled (Numba) or reference (SimPy): the same answer, fast or readable.",
+)
+output_options = options(
+    click.option(
+        "--json", "json_path", metavar="FILE|-", help="Write the result as JSON; - writes it to stdout alone."
+    ),
+    click.option(
+        "--timeline",
+        "timeline_path",
+        metavar="FILE",
+        help="Write every task's times as a Chrome trace, to open in Perfetto (FILE.gz compresses).",
+    ),
+)
+
+
+def load_work(name: str, layers: str | None = None) -> Trace:
+    """The trace of `--trace` and, if given, only the layers of `--layers`. Raises InputError.
+
+    It is the API's `load_trace`, without the imports that a simulation needs.
+    """
+    from accelsim.trace.find import find_trace
+    from accelsim.trace.format import read_trace
+    from accelsim.trace.slice import parse_layers, slice_layers
+
+    trace = read_trace(find_trace(name))
+    return trace if layers is None else slice_layers(trace, *parse_layers(layers))
+
+
+def check_outputs(**paths: str | None) -> None:
+    """Raise InputError, before anything runs, when an output cannot be written or two are the same file.
+
+    `paths` maps an option's name without dashes to its value; None and `-` are no files.
+    """
+    seen: dict[Path, str] = {}
+    for option, path in paths.items():
+        if path is None or path == "-":
+            continue
+        check_writable(path)
+        first = seen.setdefault(Path(path).resolve(), option)
+        if first != option:
+            raise InputError(f"--{first} and --{option} name one file", value=path, remedy="give each its own")

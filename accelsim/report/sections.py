@@ -1,0 +1,168 @@
+"""What the report shows of a Result: rows picked, summed and named, without any layout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Data = Mapping[str, Any]
+Row = dict[str, Any]
+Spread = tuple[float, float, float]  # nominal, low, high
+
+PATH_ROWS = 4
+KIND_ROWS = 5
+CAUSES_SHOWN = 4
+KIND_WIDTH = 18
+_LABELS = {
+    "weights": "array weights",
+    "stream": "array multiply",
+    "drain": "array drain",
+    "vector": "vector unit",
+    "load": "DRAM load",
+    "store": "DRAM store",
+    "dram_write": "DRAM last write",
+    "level2.load": "level-2 load",
+    "level2.store": "level-2 store",
+}
+_MAIN_UNITS = ("stream", "vector", "load", "store")
+_COMPONENTS = {
+    "array_mac": "array multiply-add",
+    "array_registers": "array registers",
+    "accumulator": "accumulator",
+    "scratchpad": "scratchpad",
+    "level2": "second level",
+    "vector": "vector unit",
+    "dram": "DRAM",
+    "static_dram": "DRAM standby",
+}
+STATIC = "leakage on chip"
+_CAUSES = {
+    "dram_read": "load",
+    "dram_write": "store",
+    "dma_issue": "DMA",
+    "level2": "level 2",
+    "scratchpad": "scratch",
+    "near_memory": "near",
+    "own_latency": "itself",
+}
+
+
+def unit_kind(name: str) -> str:
+    """`core0.array1.stream` -> `stream`, `core0.load0` -> `load`, `core0.level2.load` -> `level2.load`."""
+    last = name.removeprefix("core0.").rpartition(".")
+    kind = last[2].rstrip("0123456789")
+    return f"level2.{kind}" if last[0] == "level2" else kind
+
+
+def unit_label(name: str | None) -> str:
+    """A unit's name in words; several arrays or queues share one."""
+    if name is None:
+        return "-"
+    kind = unit_kind(name)
+    return _LABELS.get(kind, _LABELS.get(name, name))
+
+
+def short_label(name: str | None) -> str:
+    """A unit's name in one word where that is enough: multiply, vector, load."""
+    label = unit_label(name)
+    return label.removeprefix("array ").removeprefix("DRAM ").removesuffix(" unit")
+
+
+def machine_line(data: Data) -> str:
+    """What was run on what: `bert_base_fwd_b1_s128 on tpu_like (128x128 ws, 1000 MHz, hbm2_2000 256 GB/s)`."""
+    arch = data["provenance"]["arch"]
+    array, dram = arch["array"], arch["dram"]
+    count = f"{array['count']} x " if array["count"] > 1 else ""
+    memory = "ideal memory" if dram["model"] == "ideal" else f"{dram['preset']} {_plain(dram['bandwidth_gbps'])} GB/s"
+    shape = f"{count}{array['rows']}x{array['cols']} {array['dataflow']}"
+    name = data["provenance"]["trace"]["name"]
+    return f"{name} on {arch['name']} ({shape}, {_plain(arch['clock_mhz'])} MHz, {memory})"
+
+
+def _plain(value: float | str) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value).lstrip(".")
+
+
+def path_rows(data: Data) -> list[tuple[str, int]]:
+    """Critical-path cycles by kind of unit, largest first, the small ones together."""
+    found: Counter[str] = Counter()
+    for name, cycles in data["critical_path"]["by_unit"].items():
+        found[unit_label(name)] += cycles
+    rows = found.most_common()
+    rest = sum(cycles for _, cycles in rows[PATH_ROWS:])
+    return [*rows[:PATH_ROWS], *([("others", rest)] if rest else [])]
+
+
+def busiest_units(data: Data) -> dict[str, Row]:
+    """For each main kind of unit the one that works most: its cycles by busy part, stall cause, tail and idle."""
+    best: dict[str, Row] = {}
+    for name, unit in data["units"].items():
+        kind = unit_kind(name)
+        busy = sum(unit["busy"].values())
+        if busy and kind in _MAIN_UNITS and busy > sum(best.get(kind, {"busy": {}})["busy"].values()):
+            best[kind] = unit
+    return {_LABELS[kind]: best[kind] for kind in _MAIN_UNITS if kind in best}
+
+
+def cause_label(cause: str) -> str:
+    """A stall cause in one short word: what the unit waited for."""
+    return _CAUSES.get(cause, cause)
+
+
+def dominant_causes(units: Mapping[str, Row]) -> list[str]:
+    """The stall causes with most cycles in these units, largest first."""
+    total: Counter[str] = Counter()
+    for unit in units.values():
+        total.update(unit["stalls"])
+    return [cause for cause, _ in total.most_common(CAUSES_SHOWN)]
+
+
+def kind_rows(data: Data) -> list[Row]:
+    """Rows by operator kind that have tasks of their own, most cycles first, the small ones together."""
+    own = [{**row, "operators": row["operators"] - row["fused_operators"]} for row in data["by_kind"]]
+    rows = sorted((row for row in own if row["operators"]), key=lambda row: -row["cycles"])
+    if len(rows) <= KIND_ROWS:
+        return rows
+    return [*rows[: KIND_ROWS - 1], _together(rows[KIND_ROWS - 1 :])]
+
+
+def peak_share(row: Data) -> float:
+    """MACs over what the arrays could do in the row's own critical-path cycles; 0 without MACs or cycles."""
+    if not row["macs"] or not row["cycles"]:
+        return 0.0
+    return float(row["macs"] / (row["peak_macs_per_cycle"] * row["cycles"]))
+
+
+def _together(rows: Sequence[Row]) -> Row:
+    summed = ("operators", "cycles", "macs", "dram_read_bytes", "dram_write_bytes", "energy_pj")
+    sums = {name: sum(row[name] for row in rows) for name in summed}
+    ideal = sum(row["macs"] / row["peak_macs_per_cycle"] for row in rows if row["macs"])
+    peak = sums["macs"] / ideal if ideal else None
+    return {"kind": f"{len(rows)} other kinds", "peak_macs_per_cycle": peak, "bound_by": None, **sums}
+
+
+def energy_rows(data: Data) -> list[tuple[str, Spread]]:
+    """Energy by component in pJ; leakage of everything on chip is one row."""
+    keys = ("energy_pj", "energy_low_pj", "energy_high_pj")
+    rows: dict[str, Spread] = {}
+    for component in data["energy_pj"]:
+        label = _COMPONENTS.get(component, STATIC if component.startswith("static_") else component)
+        nominal, low, high = rows.get(label, (0.0, 0.0, 0.0))
+        rows[label] = (
+            nominal + data[keys[0]][component], low + data[keys[1]][component], high + data[keys[2]][component],
+        )  # fmt: skip
+    return [(label, row) for label, row in rows.items() if any(row)]
+
+
+def single_operator(data: Data) -> str:
+    """For a run of one operator how it was cut; "" for any other."""
+    tiles = data["program"]["tiles"]
+    if len(data["operators"]) != 1 or not tiles:
+        return ""
+    plan = tiles[0]
+    tile = "" if not plan["tile"] else "tile m, n, k = {}, {}, {}".format(*plan["tile"])
+    order = "" if not plan["order"] else f"loops from outer to inner {' '.join(plan['order'])}"
+    places = ", ".join(f"{role} in {place}" for role, place in plan["places"].items())
+    moved = data["dram"]["read_bytes"] + data["dram"]["write_bytes"]
+    return "; ".join(part for part in (tile, order, places, f"{moved:,} DRAM bytes") if part)

@@ -1,0 +1,314 @@
+"""A slow, independent check of an executed Program: no task reads a byte before it is there, or after it is gone.
+
+Everything is worked out element by element from the trace's views and the tile numbers in the Program; of the compiler
+only the choices are used: groups, placement, tile sizes and places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.arch.spec import Arch
+from accelsim.compile.fuse import Group
+from accelsim.compile.program import DRAIN, LEVEL2_LOAD, LEVEL2_STORE, LOAD, STORE, STREAM, VECTOR, WEIGHTS
+from accelsim.compile.program import OperatorPlan, Program
+from accelsim.engine.timeline import Timeline
+from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
+from tests.compile.machines import groups_of, placement_of
+
+Int64 = NDArray[np.int64]
+LOADS, STORES = (LOAD, LEVEL2_LOAD), (STORE, LEVEL2_STORE)
+
+
+@lru_cache(maxsize=64)
+def view_elements(view: Operand) -> Int64:
+    """The storage index of every element of a view, in the view's shape."""
+    index = np.full(view.shape, view.offset, np.int64)
+    for axis, (size, stride) in enumerate(zip(view.shape, view.strides)):
+        shape = [1] * len(view.shape)
+        shape[axis] = size
+        index = index + stride * np.arange(size).reshape(shape)
+    return index
+
+
+def request_bytes(program: Program, task: int) -> Int64:
+    """The byte addresses that a load or store moves, ascending."""
+    rows, length, pitch = (int(getattr(program, name)[task]) for name in ("rows", "row_bytes", "pitch"))
+    return np.sort((program.address[task] + pitch * np.arange(rows)[:, None] + np.arange(length)).ravel())
+
+
+@dataclass
+class Checker:
+    """`check` raises AssertionError for the first read that is too early or too late."""
+
+    arch: Arch
+    trace: Trace
+    program: Program
+    timeline: Timeline
+
+    def __post_init__(self) -> None:
+        fusion, residency = self.program.notes["fusion"], self.program.notes["residency"]
+        self.groups = groups_of(self.trace, self.arch, fusion)
+        self.placement = placement_of(self.trace, self.arch, fusion, residency)
+        self.ready: dict[int, Int64] = {}  # tensor -> cycle at which each element is where readers look for it
+        self.reads = 0  # reads checked: a check of nothing is no check
+
+    @cached_property
+    def plans(self) -> dict[int, OperatorPlan]:
+        return {plan.op: plan for plan in self.program.plans}
+
+    def check(self) -> int:
+        """Check every group; the number of reads that were compared."""
+        for group in self.groups:
+            work = _MatmulTiles(self, group) if group.head.kind == "matmul" else _VectorTiles(self, group)
+            work.check_reads()
+            work.note_results()
+        return self.reads
+
+    def tasks(self, group: Group, *kinds: int) -> list[int]:
+        chosen = (self.program.op == group.head.id) & np.isin(self.program.kind, kinds)
+        return [int(task) for task in np.flatnonzero(chosen)]
+
+    def address(self, tensor: int) -> int:
+        if tensor in self.placement.level2:
+            return self.placement.level2[tensor].address
+        return self.placement.dram_address[self.trace.tensors[tensor].storage]
+
+    def transfers(self, group: Group, tensor: int, kinds: tuple[int, int]) -> list[int]:
+        """Loads or stores of a tensor, told by their address."""
+        low, size = self.address(tensor), self.trace.tensors[tensor].bytes
+        kind = kinds[tensor in self.placement.level2]
+        return [t for t in self.tasks(group, kind) if low <= self.program.address[t] < low + max(size, 1)]
+
+    def expect_ready(self, tensor: int, elements: Int64, task: int) -> None:
+        """The task starts no earlier than the elements it reads are complete."""
+        if tensor in self.ready:
+            needed = int(self.ready[tensor][elements].max())
+            start = int(self.timeline.start[task])
+            assert start >= needed, f"task {task} {self.program.tile[task]} reads tensor {tensor} at {start} < {needed}"
+            self.reads += 1
+
+
+class _Tiles:
+    def __init__(self, checker: Checker, group: Group) -> None:
+        self.checker = checker
+        self.group = group
+        self.program = checker.program
+        self.start, self.released, self.done = (getattr(checker.timeline, n) for n in ("start", "released", "done"))
+
+    def elements_of(self, position: int, task: int) -> Int64:
+        """Elements of input `position` that the task's tile needs."""
+        raise NotImplementedError
+
+    def result_of(self, task: int) -> Int64:
+        """Positions in the result, as one long row, of the task's tile."""
+        raise NotImplementedError
+
+    def label(self, task: int) -> tuple[int, ...]:
+        return tuple(int(i) for i in self.program.tile[task])
+
+    def check_loads(self, position: int) -> list[int]:
+        """Loads of an input fetch elements that are complete, the bytes of one tile and no others."""
+        view = self.group.inputs[position]
+        loads = self.checker.transfers(self.group, view.tensor, LOADS)
+        for task in loads:
+            elements = self.elements_of(position, task)
+            self.checker.expect_ready(view.tensor, elements, task)
+            fetched, tile = request_bytes(self.program, task), self.bytes_of(view.tensor, elements)
+            assert np.array_equal(fetched, tile), f"load {task} {self.label(task)} does not fetch its tile's bytes"
+        return loads
+
+    def bytes_of(self, tensor: int, elements: Int64) -> Int64:
+        width, base = DTYPE_BYTES[self.checker.trace.tensors[tensor].dtype], self.checker.address(tensor)
+        return np.sort((base + np.unique(elements)[:, None] * width + np.arange(width)).ravel())
+
+    def check_held(self, readers: list[tuple[int, int]], loads: list[int], position: int, slots: int) -> None:
+        """Each reader (first task, last task) finds its elements in a slot that is not loaded anew before it ends."""
+        fetches: dict[bytes, list[int]] = {}
+        for number, load in enumerate(loads):
+            fetches.setdefault(self.elements_of(position, load).tobytes(), []).append(number)
+        for first, last in readers:
+            same_tile = fetches.get(self.elements_of(position, first).tobytes(), [])
+            there = [number for number in same_tile if self.done[loads[number]] <= self.start[first]]
+            assert there, f"task {first} {self.label(first)} reads input {position} before any load of it is done"
+            assert any(
+                number + slots >= len(loads) or self.start[loads[number + slots]] >= self.released[last]
+                for number in there
+            ), f"task {first} {self.label(first)}: its slot of input {position} is loaded anew before it ends"
+            self.checker.reads += 1
+
+    def note_results(self) -> None:
+        finishers = self.finishers()
+        for position, view in enumerate(self.group.outputs):
+            place = self.checker.placement.place_of(view.tensor)
+            tensor = self.checker.trace.tensors[view.tensor]
+            ready = np.full(tensor.elements, -1, np.int64)
+            where = view_elements(view).ravel()
+            stores = self.checker.transfers(self.group, view.tensor, STORES) if place != "scratchpad" else finishers
+            for task in stores:
+                if place != "scratchpad":
+                    self.check_store(task, view, finishers)
+                ready[where[self.result_of(task)]] = self.done[task]
+            assert (ready[where] >= 0).all(), f"group {self.group.head.name}: output {position} is not complete"
+            self.checker.ready[view.tensor] = ready
+
+    def check_store(self, task: int, view: Operand, finishers: list[int]) -> None:
+        elements = view_elements(view).ravel()[self.result_of(task)]
+        assert request_bytes(self.program, task) == self.bytes_of(view.tensor, elements), f"store {task}"
+        finished = [f for f in finishers if self.label(f)[:3] == self.label(task)[:3]]
+        assert finished, f"store {task} has no finisher"
+        assert all(self.start[task] >= self.done[f] for f in finished), f"store {task} before its tile is complete"
+
+    def finishers(self) -> list[int]:
+        raise NotImplementedError
+
+    def check_reads(self) -> None:
+        raise NotImplementedError
+
+
+class _MatmulTiles(_Tiles):
+    def __init__(self, checker: Checker, group: Group) -> None:
+        super().__init__(checker, group)
+        self.plan = checker.plans[group.head.id]
+        a, b = group.head.inputs[:2]
+        n, k = b.shape[-1], a.shape[-1]
+        batch = 1 if len(b.shape) == 2 else int(np.prod(b.shape[:-2]))
+        self.a = view_elements(a).reshape(batch, -1, k)
+        self.b = view_elements(b).reshape(batch, k, n)
+        self.out = np.arange(batch * self.a.shape[1] * n).reshape(batch, -1, n)
+        self.sizes = {"m": self.a.shape[1], "n": n, "k": k}
+        assert self.plan.tile is not None
+        self.tile = dict(zip("mnk", self.plan.tile))
+
+    def part(self, name: str, index: int) -> slice:
+        return slice(index * self.tile[name], (index + 1) * self.tile[name])
+
+    def elements_of(self, position: int, task: int) -> Int64:
+        batch, m, n, k = self.label(task)
+        if position == 0:
+            return self.a[batch, self.part("m", m), self.part("k", k)]
+        if position == 1:
+            return self.b[batch, self.part("k", k), self.part("n", n)]
+        return view_elements(self.group.inputs[2])
+
+    def result_of(self, task: int) -> Int64:
+        batch, m, n, _ = self.label(task)
+        return self.out[batch, self.part("m", m), self.part("n", n)].ravel()
+
+    def finishers(self) -> list[int]:
+        """The last pass, or the drain, of each finished output."""
+        kind = VECTOR if self.plan.passes else DRAIN
+        last = -(-self.sizes["k"] // self.tile["k"]) - 1
+        tasks = [t for t in self.checker.tasks(self.group, kind) if self.label(t)[3] == last]
+        return list({self.label(task): task for task in tasks}.values())
+
+    def slots(self, position: int) -> int:
+        first, second = ("m", "k") if position == 0 else ("k", "n")
+        tiles = -(-self.sizes[first] // self.tile[first]) * -(-self.sizes[second] // self.tile[second])
+        index = self.a if position == 0 else self.b
+        batches = 1 if (index == index[:1]).all() else index.shape[0]
+        held = tiles * min(batches, 2) if "ab"[position] in self.plan.resident else 2
+        return min(held, tiles * batches)
+
+    def check_reads(self) -> None:
+        streams = self.checker.tasks(self.group, STREAM)
+        seen = [self.label(task) for task in streams]
+        trips = [-(-self.sizes[name] // self.tile[name]) for name in "mnk"]
+        assert sorted(seen) == [(b, *i) for b in range(len(self.a)) for i in np.ndindex(*trips)], "a tile is missing"
+        stationary = {"ws": 1, "is": 0, "os": None}[self.checker.arch.array.dataflow]
+        weights = self.weights_of(streams, stationary)
+        for position in (0, 1):
+            readers = [(weights[t] if position == stationary else t, t) for t in streams]
+            self.check_input(position, readers)
+        if len(self.group.inputs) > 2:
+            self.check_input(2, [(task, task) for task in self.finishers()])
+
+    def check_input(self, position: int, readers: list[tuple[int, int]]) -> None:
+        tensor = self.group.inputs[position].tensor
+        if self.checker.placement.place_of(tensor) == "scratchpad":
+            for first, _ in readers:
+                self.checker.expect_ready(tensor, self.elements_of(position, first), first)
+            return
+        loads = self.check_loads(position)
+        self.check_held(readers, loads, position, self.slots(position) if position < 2 else 1)
+
+    def weights_of(self, streams: list[int], stationary: int | None) -> dict[int, int]:
+        """For each stream the `weights` task whose weights it finds in its array: the latest before it."""
+        if stationary is None:
+            return {}
+        result = {}
+        names = [unit.name.rsplit(".", 1)[0] for unit in self.program.units]
+        weights = self.checker.tasks(self.group, WEIGHTS)
+        for stream in streams:
+            array = names[self.program.unit[stream]]
+            before = [w for w in weights if w < stream and names[self.program.unit[w]] == array]
+            assert before, f"stream {stream} has no weights"
+            result[stream] = before[-1]
+            elements = self.elements_of(stationary, before[-1])
+            assert np.array_equal(elements, self.elements_of(stationary, stream)), f"stream {stream}: wrong weights"
+            assert self.done[before[-1]] <= self.start[stream], f"stream {stream} before its weights"
+        return result
+
+
+class _VectorTiles(_Tiles):
+    def __init__(self, checker: Checker, group: Group) -> None:
+        super().__init__(checker, group)
+        plan = checker.plans[group.head.id]
+        head = group.head
+        self.shape = head.inputs[0].shape if head.kind == "reduce" else head.outputs[0].shape
+        self.cols = self.shape[-1]
+        total = int(np.prod(self.shape))
+        passes = checker.tasks(group, VECTOR)
+        tiles = 1 + max(self.label(task)[1] for task in passes)
+        assert plan.tile_rows is not None
+        self.tile = plan.tile_rows * self.cols
+        assert -(-total // self.tile) == tiles, "tiles of whole rows only"
+        self.passes = passes
+        self.per_tile = len(plan.passes)
+
+    def part(self, task: int) -> slice:
+        index = self.label(task)[1]
+        return slice(index * self.tile, (index + 1) * self.tile)
+
+    def elements_of(self, position: int, task: int) -> Int64:
+        view = self.group.inputs[position]
+        elements = view_elements(view)
+        if self.group.head.kind == "gather":
+            if position == 0:
+                return elements.ravel()  # nobody knows which rows are read
+            rows = self.part(task)
+            return elements.ravel()[rows.start // self.cols : rows.stop // self.cols]
+        if elements.size == int(np.prod(self.shape)):
+            return elements.ravel()[self.part(task)]
+        return np.broadcast_to(elements, self.shape).ravel()[self.part(task)]
+
+    def result_of(self, task: int) -> Int64:
+        count = int(np.prod(self.group.outputs[0].shape))
+        part = self.part(task)
+        if count != int(np.prod(self.shape)):  # a reduction: one element a row
+            part = slice(part.start // self.cols, part.stop // self.cols)
+        return np.arange(count)[part]
+
+    def finishers(self) -> list[int]:
+        return self.passes[self.per_tile - 1 :: self.per_tile]
+
+    def check_reads(self) -> None:
+        first = self.passes[:: self.per_tile]
+        for position, view in enumerate(self.group.inputs):
+            if self.checker.placement.place_of(view.tensor) == "scratchpad":
+                for task in first:
+                    self.checker.expect_ready(view.tensor, self.elements_of(position, task), task)
+                continue
+            whole = len(np.unique(view_elements(view))) < int(np.prod(self.shape))
+            for task in self.checker.transfers(self.group, view.tensor, LOADS):
+                tile = np.unique(view_elements(view)) if whole else self.elements_of(position, task)
+                self.checker.expect_ready(view.tensor, tile, task)
+
+
+def check(arch: Arch, trace: Trace, program: Program, timeline: Timeline) -> int:
+    """Check a whole run; returns how many reads were compared."""
+    return Checker(arch, trace, program, timeline).check()
