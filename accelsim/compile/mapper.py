@@ -205,16 +205,17 @@ def _operands(c: Candidates, costs: MatmulCosts) -> tuple[tuple[str, bool, int],
 
 
 def _slot_turns(c: Candidates, costs: MatmulCosts, streamed: Int64) -> Int64:
-    """Cycles that the slots' turns take: a slot is loaded (issue, transfer, latency) and computed on in turn, so f
-    fetches through s slots take at least f / s of those."""
+    """Cycles that the slots' turns take: a slot is loaded (issue, latency, and the transfers for all arrays that work
+    side by side) and computed on in turn, so f fetches through s slots take at least f / s of those."""
     result = np.zeros_like(c.outputs)
     for operand, on_chip, width in _operands(c, costs):
         if on_chip:
             continue
-        fetches, slots = c.fetches(operand), c.slots(operand)
+        readers, fetches, slots = c.readers(operand), c.fetches(operand), c.slots(operand)
         size = c.burst_padded(operand, c.tile(operand) * width, width)
-        load = _cycles(size, costs.load_rate) + costs.latency + costs.issue
-        turns = -(-(fetches * load + streamed * c.readers(operand) // c.arrays) // slots)
+        load = readers * _cycles(size, costs.load_rate) + costs.latency + costs.issue
+        rounds = -(-c.outputs // readers) * readers  # a last round of fewer outputs takes as long
+        turns = -(-(fetches * load + streamed * readers // c.arrays) * rounds // (c.outputs * slots))
         result = np.maximum(result, np.where(fetches > slots, turns, 0))
     return result
 
