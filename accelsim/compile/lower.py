@@ -23,6 +23,7 @@ from accelsim.errors import InputError
 from accelsim.hardware.vector import pass_times
 from accelsim.trace.model import DTYPE_BYTES, Trace
 
+MOST_TILES = 8_000_000  # of one operator: about 5 GB of tasks
 Progress = Callable[[str, int, int], None]  # what, pieces done, of how many
 
 
@@ -98,6 +99,7 @@ class _Lowering:
             tiling, cycles = self._matmul_tiling(group, work, ports, free)
         else:
             tiling, cycles = choose_rows(work, free, self.machine.arch.vector.lanes, ports), 0
+        _check_size(work, tiling)
         key = (id(work), tiling, ports)
         if key not in self._templates:
             self._templates[key] = _lowered(self.machine, work, tiling, ports)
@@ -187,6 +189,24 @@ class _Lowering:
         return places | {
             f"out{index or ''}": self.placement.place_of(view.tensor) for index, view in enumerate(group.outputs)
         }
+
+
+def _check_size(work: MatmulWork | VectorWork, tiling: Tiling | RowTiling) -> None:
+    """Raise InputError for an operator cut in more tiles than fit a computer's memory."""
+    if isinstance(tiling, Tiling) and isinstance(work, MatmulWork):
+        view = work.view
+        tiles = view.batch * -(-view.m // tiling.tm) * -(-view.n // tiling.tn) * -(-view.k // tiling.tk)
+        shape: object = (tiling.tm, tiling.tn, tiling.tk)
+    elif isinstance(tiling, RowTiling) and isinstance(work, VectorWork):
+        tiles, shape = -(-work.rows * work.cols // tiling.tile_elements), tiling.tile_elements
+    if tiles > MOST_TILES:
+        head = work.group.head
+        raise InputError(
+            f"operator {head.id} '{head.name}' is cut in {tiles:,} tiles, more than the {MOST_TILES:,} that can be kept",
+            where=f"operator {head.id}",
+            value=shape,
+            remedy="enlarge the scratchpad or the accumulator, or give larger tiles",
+        )
 
 
 def _lowered(machine: Machine, work: MatmulWork | VectorWork, tiling: Tiling | RowTiling, ports: Ports) -> Template:

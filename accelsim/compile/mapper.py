@@ -22,6 +22,7 @@ from accelsim.errors import InputError
 from accelsim.hardware import systolic
 
 Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]  # estimated cycles: products of counts would leave int64
 
 ORDERS = (("m", "n", "k"), ("n", "m", "k"), ("m", "k", "n"), ("n", "k", "m"))  # searched; outer to inner
 _STEPS_PER_DOUBLING = 64  # of the scale on which estimated times are compared: 1.1 %
@@ -181,21 +182,21 @@ def traffic_bytes(c: Candidates, costs: MatmulCosts) -> tuple[Int64, int]:
     return loads, view.batch * view.m * view.n * costs.stored_bytes
 
 
-def estimate_cycles(c: Candidates, costs: MatmulCosts) -> Int64:
+def estimate_cycles(c: Candidates, costs: MatmulCosts) -> Float64:
     """The busiest of array, drain, epilogue, DRAM and the turns of the slots, plus the first tiles' loads and the
     last one's way out."""
     p = c.work.array
     loads, stores = traffic_bytes(c, costs)
     streamed = _array_cycles(c, costs)
-    compute = -(-streamed * -(-c.outputs // c.arrays) // c.outputs)  # outputs are dealt whole
+    compute = streamed * -(-c.outputs // c.arrays) / c.outputs  # outputs are dealt whole
     memory = _cycles(loads, costs.load_rate) + _cycles(np.full_like(loads, stores), costs.store_rate)
     busiest = np.maximum(np.maximum(compute, memory), max(_drain_cycles(c), costs.epilogue_cycles))
     busiest = np.maximum(busiest, _slot_turns(c, costs, streamed))
-    start = np.full_like(loads, 0 if costs.a_on_chip and costs.b_on_chip else costs.latency)
+    start = np.full(loads.shape, 0.0 if costs.a_on_chip and costs.b_on_chip else costs.latency)
     for operand, on_chip, width in _operands(c, costs):
         start = start + (0 if on_chip else _cycles(c.tile(operand) * width, costs.load_rate))
-    end = -(-(p.rows + p.cols) * p.rate.denominator // p.rate.numerator) + -(-costs.epilogue_cycles // c.outputs)
-    total: Int64 = busiest + start + end + _cycles(c.tm * c.tn * costs.stored_bytes, costs.store_rate)
+    end = float((p.rows + p.cols) / p.rate) + costs.epilogue_cycles / c.outputs
+    total: Float64 = busiest + start + end + _cycles(c.tm * c.tn * costs.stored_bytes, costs.store_rate)
     return total
 
 
@@ -204,23 +205,23 @@ def _operands(c: Candidates, costs: MatmulCosts) -> tuple[tuple[str, bool, int],
     return ("a", costs.a_on_chip, c.work.a_bytes), ("b", costs.b_on_chip, c.work.b_bytes)
 
 
-def _slot_turns(c: Candidates, costs: MatmulCosts, streamed: Int64) -> Int64:
+def _slot_turns(c: Candidates, costs: MatmulCosts, streamed: Float64) -> Float64:
     """Cycles that the slots' turns take: a slot is loaded (issue, latency, and the transfers for all arrays that work
     side by side) and computed on in turn, so f fetches through s slots take at least f / s of those."""
-    result = np.zeros_like(c.outputs)
+    result = np.zeros(c.outputs.shape)
     for operand, on_chip, width in _operands(c, costs):
         if on_chip:
             continue
         readers, fetches, slots = c.readers(operand), c.fetches(operand), c.slots(operand)
         size = c.burst_padded(operand, c.tile(operand) * width, width)
         load = readers * _cycles(size, costs.load_rate) + costs.latency + costs.issue
-        rounds = -(-c.outputs // readers) * readers  # a last round of fewer outputs takes as long
-        turns = -(-(fetches * load + streamed * readers // c.arrays) * rounds // (c.outputs * slots))
+        rounds = -(-c.outputs // readers) * readers / c.outputs  # a last round of fewer outputs takes as long
+        turns = (fetches * load + streamed * readers / c.arrays) * rounds / slots
         result = np.maximum(result, np.where(fetches > slots, turns, 0))
     return result
 
 
-def _array_cycles(c: Candidates, costs: MatmulCosts) -> Int64:
+def _array_cycles(c: Candidates, costs: MatmulCosts) -> Float64:
     """Cycles that the streams of all tiles occupy one array: folds times period, separable in m, n and k."""
     view, p = c.work.view, c.work.array
     sizes = {"m": (view.m, c.tm), "n": (view.n, c.tn), "k": (view.k, c.tk)}
@@ -235,7 +236,8 @@ def _array_cycles(c: Candidates, costs: MatmulCosts) -> Int64:
         cycles = -(-steps * p.rate.denominator // p.rate.numerator)
         return np.maximum(cycles, _share_cycles(c.work, costs, size, height, width))
 
-    return view.batch * row_folds * col_folds * _summed(*sizes[axis], period)
+    folds = (view.batch * row_folds * col_folds).astype(np.float64)
+    return folds * _summed(*sizes[axis], period)
 
 
 def _share_cycles(work: MatmulWork, costs: MatmulCosts, steps: Int64, height: int, width: int) -> Int64:
@@ -264,8 +266,8 @@ def _summed(total: int, tile: Int64, function: Callable[[Int64], Int64]) -> Int6
     return whole * function(np.minimum(tile, total)) + np.where(rest > 0, function(np.maximum(rest, 1)), 0)
 
 
-def _cycles(size: Int64, rate: Fraction | None) -> Int64:
-    return np.zeros_like(size) if rate is None else -(-size * rate.denominator // rate.numerator)
+def _cycles(size: Int64, rate: Fraction | None) -> Float64:
+    return np.zeros(size.shape) if rate is None else size / float(rate)
 
 
 def single_candidate(work: MatmulWork, tiling: Tiling, arrays: int) -> Candidates:
