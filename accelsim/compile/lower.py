@@ -202,7 +202,7 @@ def _check_size(work: MatmulWork | VectorWork, tiling: Tiling | RowTiling) -> No
     if tiles > MOST_TILES:
         head = work.group.head
         raise InputError(
-            f"operator {head.id} '{head.name}' is cut in {tiles:,} tiles, more than the {MOST_TILES:,} that can be kept",
+            f"{head.kind} '{head.name}' is cut in {tiles:,} tiles, more than the {MOST_TILES:,} that can be kept",
             where=f"operator {head.id}",
             value=shape,
             remedy="enlarge the scratchpad or the accumulator, or give larger tiles",

@@ -40,7 +40,9 @@ def numbers(value: Any) -> Iterator[int | float]:
 @pytest.mark.parametrize("size", [1, 4, 128])
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
 @pytest.mark.parametrize("bandwidth", BANDWIDTHS)
-def test_d01_no_count_is_negative_and_the_cycles_of_each_unit_add_up(size: int, dataflow: str, bandwidth: float) -> None:
+def test_d01_no_count_is_negative_and_the_cycles_of_each_unit_add_up(
+    size: int, dataflow: str, bandwidth: float
+) -> None:
     machine = array(size, size, dataflow, dram__bandwidth_gbps=bandwidth)
     for m, n, k in random.Random(f"{size}{dataflow}{bandwidth}").sample(SHAPES, 8):
         result = accelsim.gemm(machine, m, n, k)
@@ -135,7 +137,9 @@ def test_d20_accumulated_sums_are_as_wide_as_the_accumulator() -> None:
 
 def test_d22_counts_beyond_32_bits_are_exact() -> None:
     """65,536 cubed: 2^48 MACs, in tiles large enough that few are needed."""
-    result = accelsim.gemm(array(128, 128, scratchpad__capacity_kib=2**20, accumulator__capacity_kib=2**20), *[65_536] * 3)
+    result = accelsim.gemm(
+        array(128, 128, scratchpad__capacity_kib=2**20, accumulator__capacity_kib=2**20), *[65_536] * 3
+    )
     assert result.macs == 281_474_976_710_656
     assert result.cycles >= 281_474_976_710_656 // 128**2
     assert all(0 <= number < 2**63 for number in numbers(result.operators))

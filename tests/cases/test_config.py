@@ -99,9 +99,7 @@ def test_d13_every_shipped_machine_loads_and_is_shown(capsys: Capture, name: str
         (SHIPPED.replace("base: ", "").replace("name: tpu_like", "base: missing_machine"), ["missing_machine"]),
     ],
 )
-def test_a_damaged_machine_is_refused(
-    capsys: Capture, tmp_path: Path, content: str | bytes, parts: list[str]
-) -> None:
+def test_a_damaged_machine_is_refused(capsys: Capture, tmp_path: Path, content: str | bytes, parts: list[str]) -> None:
     message = refused_machine(capsys, tmp_path, content)
     assert all(part in message for part in parts), message
 

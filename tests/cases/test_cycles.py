@@ -121,4 +121,3 @@ def test_d11_the_report_of_a_batch_counts_its_matmuls(capsys: Capture) -> None:
     stdout = command(capsys, "gemm", "128", "128", "64", "--batch", "12")
     assert "batch 12: " in stdout
     assert "gemm_128x128x64_b12" in stdout
-

@@ -123,5 +123,5 @@ def test_d23_a_known_kind_that_nothing_computes_ends_the_run() -> None:
     builder = TraceBuilder("collective")
     x, y = builder.tensor("x", (8,), "bf16", "input"), builder.tensor("y", (8,), "bf16")
     builder.op("collective", [x], [y], {"function": "all_reduce", "participants": 2}, name="sum")
-    with pytest.raises(InputError, match="no recipe says how .* 'collective'; add"):
+    with pytest.raises(InputError, match=r"no recipe says how .* 'collective'; add"):
         accelsim.simulate("tpu_like", builder.build())

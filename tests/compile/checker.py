@@ -158,7 +158,8 @@ class _Tiles:
 
     def check_store(self, task: int, view: Operand, finishers: list[int]) -> None:
         elements = view_elements(view).ravel()[self.result_of(task)]
-        assert request_bytes(self.program, task) == self.bytes_of(view.tensor, elements), f"store {task}"
+        written, tile = request_bytes(self.program, task), self.bytes_of(view.tensor, elements)
+        assert np.array_equal(written, tile), f"store {task} {self.label(task)} does not write its tile's bytes"
         finished = [f for f in finishers if self.label(f)[:3] == self.label(task)[:3]]
         assert finished, f"store {task} has no finisher"
         assert all(self.start[task] >= self.done[f] for f in finished), f"store {task} before its tile is complete"
@@ -207,12 +208,19 @@ class _MatmulTiles(_Tiles):
         return list({self.label(task): task for task in tasks}.values())
 
     def slots(self, position: int) -> int:
+        """Tiles of an operand held at once, by the bytes that its loads fill."""
         first, second = ("m", "k") if position == 0 else ("k", "n")
-        tiles = -(-self.sizes[first] // self.tile[first]) * -(-self.sizes[second] // self.tile[second])
-        index = self.a if position == 0 else self.b
-        batches = 1 if (index == index[:1]).all() else index.shape[0]
-        held = tiles * min(batches, 2) if "ab"[position] in self.plan.resident else 2
-        return min(held, tiles * batches)
+        width = DTYPE_BYTES[self.checker.trace.tensors[self.group.inputs[position].tensor].dtype]
+        held = sum(
+            allocation.bytes
+            for allocation in self.program.allocations
+            if allocation.name.rstrip("0123456789") == "ab"[position]
+            and allocation.first_writer in self.checker.tasks(self.group, *LOADS)
+        )
+        slots, rest = divmod(held, self.tile[first] * self.tile[second] * width)
+        assert slots, f"no slots of input {position}"
+        assert not rest, f"slots of input {position} are no multiple of its tiles"
+        return slots
 
     def check_reads(self) -> None:
         streams = self.checker.tasks(self.group, STREAM)
@@ -297,16 +305,40 @@ class _VectorTiles(_Tiles):
         return self.passes[self.per_tile - 1 :: self.per_tile]
 
     def check_reads(self) -> None:
-        first = self.passes[:: self.per_tile]
+        tiles = list(zip(self.passes[:: self.per_tile], self.finishers(), strict=True))
         for position, view in enumerate(self.group.inputs):
             if self.checker.placement.place_of(view.tensor) == "scratchpad":
-                for task in first:
-                    self.checker.expect_ready(view.tensor, self.elements_of(position, task), task)
-                continue
-            whole = len(np.unique(view_elements(view))) < int(np.prod(self.shape))
-            for task in self.checker.transfers(self.group, view.tensor, LOADS):
-                tile = np.unique(view_elements(view)) if whole else self.elements_of(position, task)
-                self.checker.expect_ready(view.tensor, tile, task)
+                for first, _ in tiles:
+                    self.checker.expect_ready(view.tensor, self.elements_of(position, first), first)
+            elif self.group.head.kind == "gather" and position == 0:
+                for load in self.checker.transfers(self.group, view.tensor, LOADS):
+                    self.checker.expect_ready(view.tensor, self.elements_of(position, load), load)
+            elif _in_even_steps(view):
+                self.check_fetched(position, tiles)
+
+    def check_fetched(self, position: int, tiles: list[tuple[int, int]]) -> None:
+        """Each tile finds its elements in a slot that was filled in time and is not loaded anew before it ends."""
+        tensor = self.group.inputs[position].tensor
+        width, base = DTYPE_BYTES[self.checker.trace.tensors[tensor].dtype], self.checker.address(tensor)
+        loads = self.checker.transfers(self.group, tensor, LOADS)
+        fetched = [np.unique((request_bytes(self.program, load) - base) // width) for load in loads]
+        for load, elements in zip(loads, fetched, strict=True):
+            self.checker.expect_ready(tensor, elements, load)
+        for first, last in tiles:
+            wanted = np.unique(self.elements_of(position, first))
+            there = [n for n, load in enumerate(loads) if self.done[load] <= self.start[first]]
+            assert any(
+                np.isin(wanted, fetched[n]).all()
+                and (n + 2 >= len(loads) or self.start[loads[n + 2]] >= self.released[last])
+                for n in there
+            ), f"task {first} {self.label(first)} reads input {position}, which is not there or no longer"
+            self.checker.reads += 1
+
+
+def _in_even_steps(view: Operand) -> bool:
+    """Whether the rows of a view lie at one stride: the others' addresses are approximate."""
+    rows = view_elements(view).reshape(-1, (view.shape or (1,))[-1])[:, 0]
+    return len(set(np.diff(rows).tolist())) <= 1
 
 
 def check(arch: Arch, trace: Trace, program: Program, timeline: Timeline) -> int:

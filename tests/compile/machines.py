@@ -90,15 +90,15 @@ def chain(
     return builder.build()
 
 
-def encoder(seq: int, hidden: int, heads: int, wide: int, batch: int = 1, dtype: str = "int8") -> Trace:
+def encoder(seq: int, hidden: int, heads: int, wide: int, dtype: str = "int8") -> Trace:
     """A small encoder layer: projections, attention with a mask, output, residuals, LayerNorms and GELU in bf16."""
-    b = TraceBuilder("encoder", run={"batch": batch, "precision": dtype})
-    width, rows = hidden // heads, batch * seq
+    b = TraceBuilder("encoder", run={"batch": 1, "precision": dtype})
+    width = hidden // heads
 
     def dense(x: Tensor, name: str, n: int, out: str) -> Tensor:
         w = b.tensor(f"{name}.w", (x.shape[-1], n), dtype, "weight")
         bias = b.tensor(f"{name}.bias", (n,), "fp32", "weight")
-        y = b.tensor(name, (rows, n), out)
+        y = b.tensor(name, (seq, n), out)
         b.op("matmul", [x, w, bias], [y], name=name)
         return y
 
@@ -115,15 +115,16 @@ def encoder(seq: int, hidden: int, heads: int, wide: int, batch: int = 1, dtype:
         return one("layernorm", name, [x, gamma, beta], x, "bf16", axis=-1, eps=1e-12)
 
     def split(x: Tensor, swap: bool = False) -> Operand:
-        """[rows, hidden] as [heads, seq, width] (batch 1), transposed if `swap`."""
+        """[seq, hidden] as [heads, seq, width], its last two exchanged if `swap`."""
         shape, strides = (heads, seq, width), (width, hidden, 1)
         if swap:
             shape, strides = (heads, width, seq), (width, 1, hidden)
         return Operand(x.id, shape, strides)
 
-    x = b.tensor("x", (rows, hidden), "bf16", "input")
+    x = b.tensor("x", (seq, hidden), "bf16", "input")
     mask = b.tensor("mask", (1, seq, seq), "bf16", "mask")
-    q, k, v = (dense(cast(x) if name == "q" else b.tensors[b.ops[0].outputs[0].tensor], name, hidden, dtype) for name in "qkv")
+    narrow_x = cast(x)
+    q, k, v = (dense(narrow_x, name, hidden, dtype) for name in "qkv")
     scores = b.tensor("scores", (heads, seq, seq), "bf16")
     b.op("matmul", [split(q), split(k, swap=True)], [scores], name="scores")
     scaled = one("elementwise", "scale", [scores], scores, "bf16", function="scale", arity=1, scalar=0.5)
@@ -131,7 +132,7 @@ def encoder(seq: int, hidden: int, heads: int, wide: int, batch: int = 1, dtype:
     p = cast(one("softmax", "softmax", [masked], masked, "bf16", axis=-1))
     context = b.tensor("context", (heads, seq, width), dtype)
     b.op("matmul", [p, split(v)], [context], name="context")
-    merged = b.tensor("merged", (rows, hidden), dtype)
+    merged = b.tensor("merged", (seq, hidden), dtype)
     turned = Operand(context.id, (seq, heads, width), (width, seq * width, 1))
     b.op("transpose", [turned], [Operand(merged.id, (seq, heads, width), (hidden, width, 1))], {}, name="merge")
     y = dense(merged, "attention", hidden, "bf16")
