@@ -67,7 +67,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except InternalError as error:
         return _our_fault(str(error))
     except MemoryError:
-        click.echo("accelsim: this run needs more memory than there is; take fewer --layers", err=True)
+        click.echo(
+            "accelsim: this run needs more memory than there is; take fewer --layers or smaller matmuls", err=True
+        )
         return FAILED
     except OSError as error:
         return _cannot_write(error)

@@ -104,12 +104,14 @@ def load_work(name: str, layers: str | None = None) -> Trace:
 def check_outputs(**paths: str | None) -> None:
     """Raise InputError, before anything runs, when an output cannot be written or two are the same file.
 
-    `paths` maps an option's name without dashes to its value; None and `-` are no files.
+    `paths` maps an option's name without dashes to its value; None is no file, nor is `-`, which only --json takes.
     """
     seen: dict[Path, str] = {}
     for option, path in paths.items():
-        if path is None or path == "-":
+        if path is None or (path == "-" and option == "json"):
             continue
+        if path == "-":
+            raise InputError("only --json writes to stdout", where=f"--{option}", value=path, remedy="name a file")
         check_writable(path)
         first = seen.setdefault(Path(path).resolve(), option)
         if first != option:

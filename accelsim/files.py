@@ -43,9 +43,9 @@ def write_whole_text(path: str | Path, text: str) -> None:
 def check_writable(path: str | Path) -> None:
     """Raise InputError, before any work is done, when `whole_file(path)` could not write."""
     target = _resolved(path)
-    if target.is_dir():
-        raise InputError("is a folder", where=str(path), remedy="give the name of a file")
     try:
+        if target.is_dir():
+            raise InputError("is a folder", where=str(path), remedy="give the name of a file")
         if target.exists() and not os.access(target, os.W_OK):
             raise PermissionError(13, "Permission denied")
         if not target.exists() or target.is_file():

@@ -60,6 +60,18 @@ def read_document(path: Path) -> Document:
     return _parse(_read_text(path), str(path))
 
 
+def read_plain(path: Path) -> tuple[Any, Mapping[str, str]]:
+    """Read one YAML file of any shape: its plain value, None when empty, and the place of each dotted path in it.
+
+    Raises InputError (with file:line) when it cannot be read or is not YAML of plain values.
+    """
+    node = _compose(_read_text(path), str(path))
+    if node is None:
+        return None, {"": str(path)}
+    builder = _Builder(str(path))
+    return builder.build(node, ""), builder.places
+
+
 def parse_value(source: str, where: str) -> Any:
     """The value that YAML text stands for, as on the right of `--set key=value`. Raises InputError."""
     node = _compose(source, where, lines=False)
@@ -91,8 +103,8 @@ def _read_text(path: Path) -> str:
         raise InputError(
             f"is not UTF-8 text (byte {error.start})", where=str(path), remedy="save it as UTF-8"
         ) from error
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise InputError(f"cannot be read: {reason}", where=str(path), remedy="give a readable YAML file") from error
 
 
@@ -106,7 +118,7 @@ def _compose(source: str, where: str, lines: bool = True) -> yaml.Node | None:
     except yaml.YAMLError as error:
         raise InputError(f"not valid YAML: {' '.join(str(error).split())}", where=where) from error
     except RecursionError as error:
-        raise InputError("not a machine description: nested too deeply", where=where) from error
+        raise InputError("not valid YAML: nested too deeply", where=where) from error
     return node
 
 

@@ -98,7 +98,7 @@ class _Lowering:
         if isinstance(work, MatmulWork):
             tiling, cycles = self._matmul_tiling(group, work, ports, free)
         else:
-            tiling, cycles = choose_rows(work, free, self.machine.arch.vector.lanes, ports), 0
+            tiling, cycles = choose_rows(work, free, self.machine.arch, ports), 0
         _check_size(work, tiling)
         key = (id(work), tiling, ports)
         if key not in self._templates:
@@ -130,7 +130,7 @@ class _Lowering:
             return check_entry(entry, work, costs)
         key = (id(work), costs)
         if key not in self._mapped:
-            self._mapped[key] = best_mapping(work, costs)
+            self._mapped[key] = best_mapping(work, costs, self.machine.arch.where("scratchpad.capacity_kib"))
         return self._mapped[key]
 
     def _costs(self, group: Group, work: MatmulWork, ports: Ports, free: int) -> MatmulCosts:

@@ -26,6 +26,7 @@ Float64 = NDArray[np.float64]  # estimated cycles: products of counts would leav
 
 ORDERS = (("m", "n", "k"), ("n", "m", "k"), ("m", "k", "n"), ("n", "k", "m"))  # searched; outer to inner
 _STEPS_PER_DOUBLING = 64  # of the scale on which estimated times are compared: 1.1 %
+_MOST_ACCUMULATOR_SLOTS = 8  # of an array, beyond what its unfinished sums need
 _BURST_BYTES = 64  # a shorter run of a tile's row still moves a whole DRAM burst
 _NAMES = {"a": ("m", "k"), "b": ("k", "n")}
 
@@ -148,9 +149,20 @@ class Candidates:
 
 
 def accumulator_slots(c: Candidates) -> Int64:
-    """Output tiles of accumulator that each array gets: two sets of the live ones, or all there are."""
+    """Output tiles of accumulator that each array needs: two sets of the live ones, or all there are."""
     per_array = -(-c.live_outputs // c.arrays)
     return np.minimum(2 * per_array, np.maximum(per_array, -(-c.outputs // c.arrays)))
+
+
+def roomy_accumulator_slots(c: Candidates, tile_bytes: int, capacity_bytes: int) -> int:
+    """Slots that each array gets: as many as it needs, and more where they fit half of the accumulator.
+
+    A slot is held from the start of its stream until its drain has left, which is longer than a tile's turn on the
+    array where tiles are small; the other half is for the next operator's first tiles.
+    """
+    needed, all_of_them = int(accumulator_slots(c)), int(-(-c.outputs // c.arrays))
+    room = capacity_bytes // 2 // (c.arrays * tile_bytes)
+    return max(needed, min(all_of_them, room, _MOST_ACCUMULATOR_SLOTS))
 
 
 def buffer_bytes(c: Candidates, costs: MatmulCosts) -> Int64:
@@ -300,15 +312,18 @@ def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def best_mapping(work: MatmulWork, costs: MatmulCosts) -> tuple[Tiling, int]:
-    """The best candidate and its estimated cycles. Raises InputError when not even the smallest tile fits."""
+def best_mapping(work: MatmulWork, costs: MatmulCosts, where: str) -> tuple[Tiling, int]:
+    """The best candidate and its estimated cycles.
+
+    Raises InputError, at `where`, when not even the smallest tile fits.
+    """
     best: tuple[tuple[int, ...], Tiling] | None = None
     for c in candidates_of(work, costs):
         found = _best_of(c, costs)
         if found is not None and (best is None or found[0] < best[0]):
             best = found
     if best is None:
-        raise _nothing_fits(work, costs)
+        raise _nothing_fits(work, costs, where)
     return best[1], best[0][-1]
 
 
@@ -329,12 +344,12 @@ def _best_of(c: Candidates, costs: MatmulCosts) -> tuple[tuple[int, ...], Tiling
     return (int(step.min()), *(int(rank[first]) for rank in ranks)), tiling
 
 
-def _nothing_fits(work: MatmulWork, costs: MatmulCosts) -> InputError:
+def _nothing_fits(work: MatmulWork, costs: MatmulCosts, where: str) -> InputError:
     head = work.group.head
     return InputError(
         f"no tile of matmul {head.id} '{head.name}' fits {costs.scratchpad_bytes} bytes of free scratchpad "
         f"and {costs.accumulator_bytes} of accumulator",
-        where=f"operator {head.id}",
+        where=where,
         value=f"m={work.view.m}, n={work.view.n}, k={work.view.k}",
         remedy="enlarge scratchpad.capacity_kib or accumulator.capacity_kib",
     )

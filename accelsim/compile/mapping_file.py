@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from accelsim.arch.document import join, read_plain
 from accelsim.compile.fuse import Group
 from accelsim.compile.mapper import MatmulCosts, Tiling, buffer_bytes, estimate_cycles, fits, single_candidate
 from accelsim.compile.plan import MatmulWork
@@ -32,66 +33,59 @@ class MappingEntry:
 
 def read_mapping(path: str | Path) -> dict[int, MappingEntry]:
     """The entries of a mapping file by operator id. Raises InputError with file:line for anything not understood."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("cannot read the mapping file", where=str(path), value=str(error)) from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise InputError("not YAML", where=where, value=getattr(error, "problem", None) or str(error)) from error
-    if not isinstance(node, yaml.SequenceNode):
-        raise InputError(
-            "a mapping file is a list of entries", where=f"{path}:1", remedy=f"with keys {', '.join(KEYS)}"
-        )
+    entries, places = read_plain(Path(path))
+    if not isinstance(entries, list):
+        raise InputError("a mapping file is a list of entries", where=places[""], remedy=f"with keys {', '.join(KEYS)}")
     result: dict[int, MappingEntry] = {}
-    for child in node.value:
-        entry = _entry(child, f"{path}:{child.start_mark.line + 1}")
+    for index, raw in enumerate(entries):
+        entry = _entry(raw, f"[{index}]", places)
         if entry.operator in result:
             raise InputError("the operator is mapped twice", where=entry.where, value=entry.operator)
         result[entry.operator] = entry
     return result
 
 
-def _entry(node: yaml.Node, where: str) -> MappingEntry:
-    raw = _mapping_of(node, where)
-    for key in ("operator", "tile", "order"):
+def _entry(raw: object, path: str, places: Mapping[str, str]) -> MappingEntry:
+    where = places[path]
+    if not isinstance(raw, dict):
+        raise InputError("an entry is a mapping", where=where, value=raw, remedy=f"with keys {', '.join(KEYS)}")
+    for key in raw:
+        if key not in KEYS:
+            raise InputError(
+                "unknown key", where=places[join(path, key)], value=key, remedy=f"valid: {', '.join(KEYS)}"
+            )
+    for key in KEYS[:3]:
         if key not in raw:
             raise InputError(f"the entry has no `{key}`", where=where, remedy=f"give {', '.join(KEYS[:3])}")
-    operator, tile, order = raw["operator"], raw["tile"], raw["order"]
-    if not _whole(operator, 0):
-        raise InputError("`operator` must be the id of an operator", where=where, value=operator)
-    if not isinstance(tile, list) or len(tile) != 3 or not all(_whole(size, 1) for size in tile):
-        raise InputError("`tile` must be three sizes [m, n, k] of at least 1", where=where, value=tile)
-    if not isinstance(order, list) or sorted(map(str, order)) != ["k", "m", "n"]:
-        raise InputError("`order` must name m, n and k once each, outer to inner", where=where, value=order)
-    resident = raw.get("resident", [])
-    if not isinstance(resident, list) or not set(map(str, resident)) <= {"a", "b"}:
-        raise InputError("`resident` must be a list of a and b", where=where, value=resident)
-    dataflow = raw.get("dataflow")
-    if dataflow not in (None, "ws", "os", "is"):
-        raise InputError("`dataflow` must be ws, os or is", where=where, value=dataflow)
-    return MappingEntry(operator, tuple(tile), tuple(order), dataflow, frozenset(resident), where)
-
-
-def _mapping_of(node: yaml.Node, where: str) -> dict[str, Any]:
-    if not isinstance(node, yaml.MappingNode):
-        raise InputError("an entry is a mapping", where=where, remedy=f"with keys {', '.join(KEYS)}")
-    raw: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        line = f"{where.rsplit(':', 1)[0]}:{key_node.start_mark.line + 1}"
-        key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-        if key not in KEYS:
-            raise InputError("unknown key", where=line, value=key, remedy=f"valid keys: {', '.join(KEYS)}")
-        if key in raw:
-            raise InputError("the key is given twice", where=line, value=key)
-        raw[key] = yaml.safe_load(yaml.serialize(value_node))
-    return raw
+    for key, value in raw.items():
+        holds, expected = _EXPECTED[key]
+        if not holds(value):
+            raise InputError(f"`{key}` must be {expected}", where=places[join(path, key)], value=value)
+    resident = frozenset(raw.get("resident", ()))
+    return MappingEntry(raw["operator"], tuple(raw["tile"]), tuple(raw["order"]), raw.get("dataflow"), resident, where)
 
 
 def _whole(value: object, low: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+
+def _listed(value: object, allowed: tuple[str, ...]) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and item in allowed for item in value)
+
+
+_EXPECTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "operator": (lambda value: _whole(value, 0), "the id of an operator"),
+    "tile": (
+        lambda value: isinstance(value, list) and len(value) == 3 and all(_whole(size, 1) for size in value),
+        "three sizes [m, n, k] of at least 1",
+    ),
+    "order": (
+        lambda value: _listed(value, ("m", "n", "k")) and sorted(value) == ["k", "m", "n"],
+        "m, n and k once each, outer to inner",
+    ),
+    "dataflow": (lambda value: value is None or value in ("ws", "os", "is"), "ws, os or is"),
+    "resident": (lambda value: _listed(value, ("a", "b")), "a list of a and b"),
+}
 
 
 def unknown_operators(mapping: Mapping[int, MappingEntry], groups: Sequence[Group]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from accelsim.compile.assemble import assemble
 from accelsim.compile.feed import Feed
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
-from accelsim.compile.mapper import Tiling, accumulator_slots, single_candidate
+from accelsim.compile.mapper import Tiling, roomy_accumulator_slots, single_candidate
 from accelsim.compile.matmul_times import MatmulTimes
 from accelsim.compile.outputs import Grid, Outputs
 from accelsim.compile.plan import MatmulWork
@@ -260,11 +261,13 @@ class _Lowering:
 
     # ---- accumulator -------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _sum_slots(self) -> int:
         """Accumulator slots of each array; 0 where results go past it."""
         used = self.array.dataflow != "os" or self.epilogue or int(self.candidate.loops["k"]) > 1
-        return int(accumulator_slots(self.candidate)) if used else 0
+        accumulator = self.machine.arch.accumulator
+        tile_bytes = self.points.tiling.tm * self.points.tiling.tn * accumulator.width_bytes
+        return roomy_accumulator_slots(self.candidate, tile_bytes, accumulator.capacity_bytes) if used else 0
 
     def _accumulator_bytes(self) -> int:
         tile = self.points.tiling.tm * self.points.tiling.tn * self.machine.arch.accumulator.width_bytes

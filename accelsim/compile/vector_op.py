@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.arch.spec import Arch
 from accelsim.compile.assemble import Scratch, assemble
 from accelsim.compile.feed import Feed
 from accelsim.compile.fuse import elements
@@ -39,7 +40,7 @@ class RowTiling:
     blocked: frozenset[int] = frozenset()
 
 
-def choose_rows(work: VectorWork, free_bytes: int, lanes: int, ports: Ports) -> RowTiling:
+def choose_rows(work: VectorWork, free_bytes: int, arch: Arch, ports: Ports) -> RowTiling:
     """The tile of a vector operator: about eight of them, as far as double-buffered operands and results fit.
 
     Raises InputError when a single row (or element) does not fit.
@@ -57,8 +58,8 @@ def choose_rows(work: VectorWork, free_bytes: int, lanes: int, ports: Ports) -> 
     total, unit_bytes = work.rows * work.cols, unit * element + row
     fitting = (free_bytes - whole) // unit_bytes if unit_bytes else total // unit
     if free_bytes < whole or fitting < 1:
-        raise _too_large(work, unit, whole + unit_bytes, free_bytes)
-    wanted = max(-(-total // _TILES_WANTED), _SHORTEST_TILE_CYCLES * lanes, work.cols)
+        raise _too_large(work, unit, whole + unit_bytes, free_bytes, arch.where("scratchpad.capacity_kib"))
+    wanted = max(-(-total // _TILES_WANTED), _SHORTEST_TILE_CYCLES * arch.vector.lanes, work.cols)
     tile = min(-(-wanted // unit), fitting, total // unit) * unit
     for index in blocked:  # no tile may cross the end of a block
         rows = block_elements(work, work.inputs[index].view) // work.cols
@@ -234,11 +235,11 @@ def rows_of(view: Operand) -> tuple[Layout, int, int]:
     )
 
 
-def _too_large(work: VectorWork, unit: int, needed: int, free: int) -> InputError:
+def _too_large(work: VectorWork, unit: int, needed: int, free: int, where: str) -> InputError:
     head = work.group.head
     return InputError(
-        f"{head.kind} '{head.name}' needs {needed} bytes of scratchpad for {unit} elements; {free} are free",
-        where=f"operator {head.id}",
+        f"{head.kind} {head.id} '{head.name}' needs {needed} bytes of scratchpad for {unit} elements; {free} are free",
+        where=where,
         value=f"{work.rows} x {work.cols}",
         remedy="enlarge scratchpad.capacity_kib",
     )

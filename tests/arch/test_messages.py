@@ -188,7 +188,7 @@ def test_a_row_of_results_must_drain_under_os(tmp_path: Path) -> None:
         ("array: &a {b: *a}\n", ":1: an alias repeats itself"),
         ("array: *nothing\n", ":1: not valid YAML"),
         ("x: \x01\n", ": not valid YAML"),
-        ("[" * 3000, ": not a machine description: nested too deeply"),
+        ("[" * 3000, ": not valid YAML: nested too deeply"),
         ("clok_mhz: 5\n", ":1: unknown key clok_mhz; did you mean clock_mhz? (and 6 more errors)"),
     ],
 )

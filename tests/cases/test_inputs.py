@@ -214,7 +214,7 @@ def test_a_wrong_mapping_is_refused(capsys: Capture, tmp_path: Path, change: Rec
         ("- {operator: 6, operator: 7}\n", "operator"),
         ("- {operator: 6, tile: [1, 1, 1], order: [m, n, k]\n", "YAML"),
         ("{]", "YAML"),
-        ("- {operator: 6, tile: !!python/object:os.system {}, order: [m, n, k]}\n", "tile"),
+        ("- {operator: 6, tile: !!python/object:os.system {}, order: [m, n, k]}\n", "tag"),
         ("- {operator: 6, tile: [*nowhere], order: [m, n, k]}\n", "YAML"),
         ("\x00", "YAML"),
         ("- {operator: 6, tile: [1, 1, 1], order: [{a: 1}, n, k]}\n", "order"),
@@ -223,6 +223,10 @@ def test_a_wrong_mapping_is_refused(capsys: Capture, tmp_path: Path, change: Rec
         ("- {operator: 6, tile: [1, 1, 1], order: [m, n, k], dataflow: {ws: 1}}\n", "dataflow"),
         ("- {? [operator] : 6}\n", "key"),
         ("- &a {operator: 6, tile: *a, order: [m, n, k]}\n", ""),
+        ("- {operator: 2001-99-99, tile: [1, 1, 1], order: [m, n, k]}\n", "operator"),
+        ("- {operator: !!int x, tile: [1, 1, 1], order: [m, n, k]}\n", ""),
+        ("- {operator: 6, tile: {[1]: 5}, order: [m, n, k]}\n", ""),
+        ("[" * 3000, "nested too deeply"),
     ],
 )
 def test_a_damaged_mapping_file_is_refused(capsys: Capture, tmp_path: Path, content: str, part: str) -> None:
@@ -245,7 +249,7 @@ def test_a_tile_that_fits_no_buffer_says_how_many_bytes_it_needs(capsys: Capture
 
 
 @pytest.mark.parametrize("option", ["--json", "--timeline"])
-@pytest.mark.parametrize("target", ["missing/out.json", "file/out.json", ""])
+@pytest.mark.parametrize("target", ["missing/out.json", "file/out.json", "", "x" * 5000], ids=lambda name: name[:9])
 def test_an_output_that_cannot_be_written_is_found_first(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, target: str
 ) -> None:
@@ -258,6 +262,13 @@ def test_an_output_that_cannot_be_written_is_found_first(
     assert str(tmp_path) in message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
     assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_only_the_result_goes_to_stdout(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "--json" in refusal(capsys, "simulate", "--trace", TINY, "--timeline", "-")
+    assert "--json" in refusal(capsys, "show", "program", "--trace", TINY, "--mapping-out", "-")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_that_fails_leaves_the_outputs_of_the_last_one(capsys: Capture, tmp_path: Path) -> None:
