@@ -14,8 +14,18 @@ from numpy.typing import NDArray
 
 from accelsim.arch.spec import Arch
 from accelsim.compile.fuse import Group
-from accelsim.compile.program import DRAIN, LEVEL2_LOAD, LEVEL2_STORE, LOAD, STORE, STREAM, VECTOR, WEIGHTS
-from accelsim.compile.program import OperatorPlan, Program
+from accelsim.compile.program import (
+    DRAIN,
+    LEVEL2_LOAD,
+    LEVEL2_STORE,
+    LOAD,
+    STORE,
+    STREAM,
+    VECTOR,
+    WEIGHTS,
+    OperatorPlan,
+    Program,
+)
 from accelsim.engine.timeline import Timeline
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 from tests.compile.machines import groups_of, placement_of
@@ -28,7 +38,7 @@ LOADS, STORES = (LOAD, LEVEL2_LOAD), (STORE, LEVEL2_STORE)
 def view_elements(view: Operand) -> Int64:
     """The storage index of every element of a view, in the view's shape."""
     index = np.full(view.shape, view.offset, np.int64)
-    for axis, (size, stride) in enumerate(zip(view.shape, view.strides)):
+    for axis, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
         shape = [1] * len(view.shape)
         shape[axis] = size
         index = index + stride * np.arange(size).reshape(shape)
@@ -183,7 +193,7 @@ class _MatmulTiles(_Tiles):
         self.out = np.arange(batch * self.a.shape[1] * n).reshape(batch, -1, n)
         self.sizes = {"m": self.a.shape[1], "n": n, "k": k}
         assert self.plan.tile is not None
-        self.tile = dict(zip("mnk", self.plan.tile))
+        self.tile = dict(zip("mnk", self.plan.tile, strict=True))
 
     def part(self, name: str, index: int) -> slice:
         return slice(index * self.tile[name], (index + 1) * self.tile[name])

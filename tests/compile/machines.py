@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
@@ -74,13 +75,11 @@ def mapped(arch: Arch, trace: Trace, tile: Sequence[int], **how: Any) -> Program
     return compile_program(arch, trace, mapping=entry(tile, **how))
 
 
-def chain(
-    sizes: Sequence[int], rows: int, dtype: str = "int8", bias: bool = False, final: str | None = None
-) -> Trace:
+def chain(sizes: Sequence[int], rows: int, dtype: str = "int8", bias: bool = False, final: str | None = None) -> Trace:
     """Matmuls one after another: [rows, sizes[0]] x [sizes[0], sizes[1]] x ... ."""
     builder = TraceBuilder("chain", run={"batch": 1, "precision": dtype})
     x = builder.tensor("x", (rows, sizes[0]), dtype, "input")
-    for index, (k, n) in enumerate(zip(sizes[:-1], sizes[1:])):
+    for index, (k, n) in enumerate(pairwise(sizes)):
         w = builder.tensor(f"w{index}", (k, n), dtype, "weight")
         last = index == len(sizes) - 2
         y = builder.tensor(f"y{index}", (rows, n), dtype, final=final if last else None)
