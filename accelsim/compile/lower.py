@@ -93,7 +93,7 @@ class _Lowering:
 
     def lower(self, index: int, group: Group, work: MatmulWork | VectorWork) -> None:
         ports = self._ports(group)
-        free = self.machine.arch.scratchpad.capacity_bytes - self.placement.resident_top[index]
+        free = self.machine.scratchpad_bytes - self.placement.resident_top[index]
         tiling: Tiling | RowTiling
         if isinstance(work, MatmulWork):
             tiling, cycles = self._matmul_tiling(group, work, ports, free)
@@ -138,7 +138,7 @@ class _Lowering:
         widths = [DTYPE_BYTES[self.trace.tensors[view.tensor].dtype] for view in group.outputs]
         return MatmulCosts(
             scratchpad_bytes=free,
-            accumulator_bytes=arch.accumulator.capacity_bytes,
+            accumulator_bytes=self.machine.accumulator_bytes,
             accumulator_width=arch.accumulator.width_bytes,
             arrays=arch.array.count,
             a_on_chip=ports.inputs[0] == "scratchpad",

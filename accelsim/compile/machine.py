@@ -43,6 +43,14 @@ class Machine:
     def unit_index(self) -> Mapping[str, int]:
         return {unit.name: index for index, unit in enumerate(self.units)}
 
+    @cached_property
+    def scratchpad_bytes(self) -> int:
+        return self.arch.scratchpad.capacity_bytes
+
+    @cached_property
+    def accumulator_bytes(self) -> int:
+        return self.arch.accumulator.capacity_bytes
+
     @property
     def vector(self) -> int:
         return self.unit_index["core0.vector"]

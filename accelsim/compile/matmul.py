@@ -265,9 +265,8 @@ class _Lowering:
     def _sum_slots(self) -> int:
         """Accumulator slots of each array; 0 where results go past it."""
         used = self.array.dataflow != "os" or self.epilogue or int(self.candidate.loops["k"]) > 1
-        accumulator = self.machine.arch.accumulator
-        tile_bytes = self.points.tiling.tm * self.points.tiling.tn * accumulator.width_bytes
-        return roomy_accumulator_slots(self.candidate, tile_bytes, accumulator.capacity_bytes) if used else 0
+        tile_bytes = self.points.tiling.tm * self.points.tiling.tn * self.machine.arch.accumulator.width_bytes
+        return roomy_accumulator_slots(self.candidate, tile_bytes, self.machine.accumulator_bytes) if used else 0
 
     def _accumulator_bytes(self) -> int:
         tile = self.points.tiling.tm * self.points.tiling.tn * self.machine.arch.accumulator.width_bytes
