@@ -73,6 +73,7 @@ def assemble(
     touched = [entry for feed in feeds for entry in feed.touched(ids)]
     template = Template(
         size=block.size, columns=columns, edges=edges, reads=reads, claims=claims, chunks={"scratchpad": offset},
-        touched_inputs=touched, loads=ids[loads], served=ids[served], produced=outputs.produced(ids), stores=stores,
+        touched_inputs=touched, dram_stores=outputs.dram_stores(ids), loads=ids[loads], served=ids[served],
+        produced=outputs.produced(ids), stores=stores,
     )  # fmt: skip
     return template, ids

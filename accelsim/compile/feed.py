@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.compile.loads import LoadClass
+from accelsim.compile.produced import Span
 from accelsim.compile.program import DONE
-from accelsim.compile.requests import Tiles, tile_requests
+from accelsim.compile.requests import Requests
 from accelsim.compile.template import Block, Claim, Read, first_by_unit, last_by_unit, pieces_of
-from accelsim.trace.matmul import Layout
 
 Int64 = NDArray[np.int64]
 
@@ -20,17 +20,19 @@ Int64 = NDArray[np.int64]
 class Feed:
     """An operand over T of its group's points, whose numbers are `points` [T].
 
-    `input` is its number among the group's inputs; `tile_id` [T] tells tiles apart. `reader` [T] is the position of
-    the task that reads the operand at the point (-1: what was read before is still there), `last_reader` [T] of the
+    `input` is its number among the group's inputs, `operand` that of its address; `requests` [T] fetch its tiles,
+    `spans` [T] (from `offset` elements on) hold them, and `tile_id` [T] tells them apart. `reader` [T] is the position
+    of the task that reads the operand at the point (-1: what was read before is still there), `last_reader` [T] of the
     one that frees it and `lane` [T] the unit of that one. `slots` tiles of `slot_bytes` are held at once.
     """
 
     role: str
     input: int
     place: str
-    layout: Layout
-    element_bytes: int
-    tiles: Tiles
+    operand: int
+    requests: Requests
+    offset: int
+    spans: list[Span]
     tile_id: Int64
     held_whole: bool
     slots: int
@@ -68,9 +70,9 @@ class Feed:
     def _loads(self) -> LoadClass:
         first = np.unique(self.instance, return_index=True)[1]
         loads = LoadClass(
-            operand=self.input,
+            operand=self.operand,
             place=self.place,
-            requests=tile_requests(self.tiles.take(first), self.layout, self.element_bytes),
+            requests=self.requests.take(first),
             first_point=self.points[first],
             after_point=np.full(first.size, -1, np.int64),
             tile=self.labels[first],
@@ -98,14 +100,12 @@ class Feed:
 
         Returns what has to wait for the writers of the tensor: the loads, or those first reads of a resident one.
         """
-        if self.loads is None:
-            first = self._first_reads()
-            return Read(self.input, self.layout.offset, self.tiles.take(first).spans(self.layout), self.reader[first])
         first = self._first_reads()
+        if self.loads is None:
+            return Read(self.input, self.offset, [span.take(first) for span in self.spans], self.reader[first])
         block.edge(self.reader[first], self.loads.positions[self.instance[first]], DONE)
         fetched = np.unique(self.instance, return_index=True)[1]
-        spans = self.tiles.take(fetched).spans(self.layout)
-        return Read(self.input, self.layout.offset, spans, self.loads.positions)
+        return Read(self.input, self.offset, [span.take(fetched) for span in self.spans], self.loads.positions)
 
     def _first_reads(self) -> Int64:
         """Indices of the first point, on each lane, that reads each fetched tile."""
@@ -135,8 +135,7 @@ class Feed:
         return result
 
     def touched(self, ids: Int64) -> list[tuple[int, dict[int, int]]]:
-        """The last readers, per unit, of a tensor that lies on chip: of its bytes there, not of a copy in a slot."""
+        """The last readers, per unit, of the tensor's bytes where it lies: loads, or who reads the resident tensor."""
         if self.loads is not None:
-            last = last_by_unit(self.loads.units, ids[self.loads.positions])
-            return [(self.input, last)] if self.place == "level2" else []
+            return [(self.input, last_by_unit(self.loads.units, ids[self.loads.positions]))]
         return [(self.input, last_by_unit(self.lane, ids[self.last_reader]))]

@@ -127,9 +127,10 @@ class _Fuser:
     def _foldable_consumer(self, head: Op, last: Op) -> Op | None:
         tensor = last.outputs[0].tensor
         for reader in (self.trace.ops[index] for index in self.trace.readers[tensor]):
-            if reader.id in self.taken or reader.inputs[0].tensor != tensor or tensor in self.in_place:
+            written_in_place = any(view.tensor in self.in_place for view in (*reader.inputs, *reader.outputs))
+            if reader.id in self.taken or reader.inputs[0].tensor != tensor or written_in_place:
                 continue
-            whole = _contiguous(reader.inputs[0]) and elements(reader.inputs[0]) == self.trace.tensors[tensor].elements
+            whole = contiguous(reader.inputs[0]) and elements(reader.inputs[0]) == self.trace.tensors[tensor].elements
             if reader.kind == "cast" and whole and self.fusable(reader):
                 return reader
             activation = reader.kind in _ACTIVATIONS and head.kind == "matmul"
@@ -146,22 +147,23 @@ class _Fuser:
             and tensor.final is None
             and tensor.id not in self.in_place
             and not any(view.tensor in self.in_place for view in producer.inputs)
-            and _contiguous(operand)
+            and contiguous(operand)
             and elements(operand) == tensor.elements
             and sum(view.tensor == tensor.id for view in reader.inputs) == 1
         )
 
 
 def main_operand(op: Op, trace: Trace) -> Operand:
-    """The operand whose elements the result's elements follow: the first full-size one, a computed one if there is.
-
-    For add(x, residual) of which x came from an elementwise operator that is x, so that chains stay together.
+    """The operand whose elements the result's elements follow: the first one, of an elementwise operator the first
+    full-size one. For add(x, residual) of which x came from an elementwise operator that is x: chains stay together.
     """
+    if op.kind != "elementwise":
+        return op.inputs[0]
     size = elements(op.outputs[0])
-    full = [view for view in op.inputs if elements(view) == size and _contiguous(view)]
+    full = [view for view in op.inputs if elements(view) == size and contiguous(view)]
     for view in full:
         writer = trace.writers[view.tensor]
-        if op.kind == "elementwise" and writer is not None and trace.ops[writer].kind == "elementwise":
+        if writer is not None and trace.ops[writer].kind == "elementwise":
             return view
     return full[0] if full else op.inputs[0]
 
@@ -198,10 +200,11 @@ def elements(view: Operand) -> int:
     return count
 
 
-def _contiguous(view: Operand) -> bool:
+def contiguous(view: Operand, *, ignore_offset: bool = False) -> bool:
+    """True where the view's elements lie one after another, from the start of its tensor unless `ignore_offset`."""
     expected = 1
     for size, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
         if size != 1 and stride != expected:
             return False
         expected *= size
-    return view.offset == 0
+    return ignore_offset or view.offset == 0

@@ -146,6 +146,7 @@ class _Lowering:
             staged_bytes=sum(width for index, width in enumerate(widths) if not ports.resident(index)),
             stored_bytes=sum(width * places.count("dram") for width, places in zip(widths, ports.stored, strict=True)),
             bias_bytes=work.bias_bytes * work.view.n if ports.inputs[2:] != ("scratchpad",) else 0,
+            scratch_bytes=work.epilogue_scratch_bytes,
             load_rate=memory.load_bytes_per_cycle,
             store_rate=memory.store_bytes_per_cycle,
             latency=memory.latency_cycles,

@@ -46,7 +46,8 @@ class Tiling:
 class MatmulCosts:
     """Machine numbers for the estimate. `*_on_chip` operands need no loads.
 
-    staged_bytes and stored_bytes: of an element of the result, through a staging slot and to DRAM. Rates are bytes a
+    staged_bytes and stored_bytes: of an element of the result, through a staging slot and to DRAM; scratch_bytes: of an
+    element of what an epilogue's passes keep between them. Rates are bytes a
     cycle, None for unlimited; latency and issue are cycles of one load; `epilogue_cycles` are those of the whole
     result on the vector unit. Shares are bytes a cycle of the scratchpad for one array's streams and weights.
     """
@@ -67,6 +68,7 @@ class MatmulCosts:
     epilogue_cycles: int
     stream_share: int | None
     weights_share: int | None
+    scratch_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -131,13 +133,32 @@ class Candidates:
     def slots(self, operand: str) -> Int64:
         """Tiles of an operand that the scratchpad holds at once: two for each array that reads one of its own."""
         tiles, batch = self.tiles(operand), self.batches(operand)
-        held = tiles * min(batch, 2) if operand in self.resident else np.full_like(tiles, 2 * self.readers(operand))
+        held = tiles * min(batch, 2) if operand in self.resident else 2 * self.readers(operand)
         return np.minimum(held, tiles * batch)
 
-    def readers(self, operand: str) -> int:
-        """Arrays that work side by side on different tiles of the operand: those of the innermost output loop."""
-        innermost = [name for name in self.order if name != "k"][-1]
-        return self.arrays if innermost in _NAMES[operand] else 1
+    def readers(self, operand: str) -> Int64:
+        """Different tiles of the operand that the arrays, side by side on as many outputs, read at once: one each where
+        the innermost output loop indexes the operand, else one for each of its sweeps that the outputs spread over."""
+        trips = self.loops[self.innermost]
+        if self.innermost in _NAMES[operand]:
+            return np.full_like(trips, self.arrays)
+        sweeps = np.where(self.arrays % trips == 0, self.arrays // trips, (self.arrays + trips - 2) // trips + 1)
+        return np.where(trips % self.arrays == 0, 1, sweeps)
+
+    @property
+    def innermost(self) -> str:
+        """The inner one of the loops over m and n."""
+        return next(name for name in reversed(self.order) if name != "k")
+
+    @cached_property
+    def rounds(self) -> Int64:
+        """Turns in which the arrays compute all outputs: with a loop inside k they begin anew with each sweep of it."""
+        trips = self.loops[self.innermost]
+        if self.order[-1] == "k":
+            return -(-self.outputs // self.arrays)
+        return np.where(
+            self.loops["k"] > 1, self.outputs // trips * -(-trips // self.arrays), -(-self.outputs // self.arrays)
+        )
 
     @cached_property
     def live_outputs(self) -> Int64:
@@ -167,7 +188,10 @@ def roomy_accumulator_slots(c: Candidates, tile_bytes: int, capacity_bytes: int)
 
 def buffer_bytes(c: Candidates, costs: MatmulCosts) -> Int64:
     """Scratchpad bytes that the tiles of a and b, the staged output and a bias kept whole take."""
-    total = np.minimum(2, c.outputs) * c.tm * c.tn * costs.staged_bytes + costs.bias_bytes
+    tile = c.tm * c.tn
+    total: Int64 = (
+        tile * np.minimum(2 * c.arrays, c.outputs) * costs.staged_bytes + tile * costs.scratch_bytes + costs.bias_bytes
+    )
     for operand, on_chip, width in _operands(c, costs):
         if not on_chip:
             total = total + c.slots(operand) * c.tile(operand) * width
@@ -200,7 +224,7 @@ def estimate_cycles(c: Candidates, costs: MatmulCosts) -> Float64:
     p = c.work.array
     loads, stores = traffic_bytes(c, costs)
     streamed = _array_cycles(c, costs)
-    compute = streamed * -(-c.outputs // c.arrays) / c.outputs  # outputs are dealt whole
+    compute = streamed * c.rounds / c.outputs  # outputs are dealt whole
     memory = _cycles(loads, costs.load_rate) + _cycles(np.full_like(loads, stores), costs.store_rate)
     busiest = np.maximum(np.maximum(compute, memory), max(_drain_cycles(c), costs.epilogue_cycles))
     busiest = np.maximum(busiest, _slot_turns(c, costs, streamed))

@@ -8,17 +8,17 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.compile.assemble import assemble
+from accelsim.compile.assemble import Scratch, assemble
 from accelsim.compile.feed import Feed
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
 from accelsim.compile.mapper import Tiling, roomy_accumulator_slots, single_candidate
 from accelsim.compile.matmul_times import MatmulTimes
-from accelsim.compile.outputs import Grid, Outputs
+from accelsim.compile.outputs import Grid, Outputs, Target
 from accelsim.compile.plan import MatmulWork
 from accelsim.compile.points import Points, points_of
 from accelsim.compile.program import DONE, DRAIN, RELEASED, START, STREAM, VECTOR, WEIGHTS
-from accelsim.compile.requests import Tiles
+from accelsim.compile.requests import Tiles, tile_requests
 from accelsim.compile.template import ArrayBegin, ArrayEnd, Block, Claim, Ports, Template, last_by_unit, pieces_of
 from accelsim.hardware import systolic
 from accelsim.hardware.vector import PassTimes, pass_times
@@ -56,7 +56,7 @@ class _Lowering:
         self._connect_arrays()
         self._connect_accumulator()
         feeds = [self._feed("b"), self._feed("a"), *self._bias_feed()]
-        template, ids = assemble(self.machine, self.block, feeds, self._outputs(), self.stream)
+        template, ids = assemble(self.machine, self.block, feeds, self._outputs(), self.stream, self._scratch())
         template.claims += self._accumulator_claims(ids)
         template.chunks["accumulator"] = self._accumulator_bytes()
         template.begins = {a: replace(b, task=int(ids[b.task])) for a, b in self.begins.items()}
@@ -97,7 +97,10 @@ class _Lowering:
 
     def _emit_streams(self, key: Int64) -> Int64:
         p, t = self.points, self.times
-        sums = systolic.accumulator_accesses(self.array, p.tm, p.tk, p.tn, p.first_k, p.last_k)
+        past = p.last_k & (
+            not self.work.epilogue
+        )  # an os result goes past the accumulator unless a pass reads it there
+        sums = systolic.accumulator_accesses(self.array, p.tm, p.tk, p.tn, p.first_k, past)
         return self.block.add(
             STREAM, self._units("stream"), key, tile=p.labels, macs=p.tm * p.tk * p.tn,
             occupy=t.stream.occupy + t.stream_extra, latency=t.stream.latency + t.stream_extra,
@@ -161,9 +164,11 @@ class _Lowering:
         p, view, work = self.points, self.work.view, self.work
         number, width = (0, work.a_bytes) if role == "a" else (1, work.b_bytes)
         tile = (p.tiling.tm if role == "a" else p.tiling.tn) * p.tiling.tk
+        layout, tiles, place = view.a if role == "a" else view.b, p.tiles(role), self.ports.inputs[number]
         return Feed(
-            role=role, input=number, place=self.ports.inputs[number], layout=view.a if role == "a" else view.b,
-            element_bytes=width, tiles=p.tiles(role), tile_id=self._tile_id(role),
+            role=role, input=number, place=place, operand=self.ports.operand(number, place),
+            requests=tile_requests(tiles, layout, width), offset=layout.offset, spans=tiles.spans(layout),
+            tile_id=self._tile_id(role),
             held_whole=role in p.tiling.resident, slots=int(self.candidate.slots(role)), slot_bytes=tile * width,
             labels=p.labels, points=np.arange(p.size),
             reader=self.weights if role == self.stationary else self.stream, last_reader=self.stream,
@@ -178,14 +183,23 @@ class _Lowering:
         one = np.zeros(at.size, np.int64)
         tiles = Tiles(one, one, one + 1, one, np.full(at.size, self.work.view.n))
         first, units = self._finish_writer()
+        layout, place = self.work.bias_layout, self.ports.inputs[2]
         return [
             Feed(
-                role="bias", input=2, place=self.ports.inputs[2], layout=self.work.bias_layout,
-                element_bytes=self.work.bias_bytes, tiles=tiles, tile_id=one, held_whole=True, slots=1,
+                role="bias", input=2, place=place, operand=self.ports.operand(2, place),
+                requests=tile_requests(tiles, layout, self.work.bias_bytes), offset=layout.offset,
+                spans=tiles.spans(layout), tile_id=one, held_whole=True, slots=1,
                 slot_bytes=self.work.view.n * self.work.bias_bytes, labels=self.points.labels[at], points=at,
                 reader=first, last_reader=first, lane=units,
             )
         ]  # fmt: skip
+
+    def _scratch(self) -> list[Scratch]:
+        """What an epilogue of several passes keeps in the scratchpad, for one tile at a time."""
+        kept = self.work.epilogue_scratch_bytes * self.points.tiling.tm * self.points.tiling.tn
+        if not kept:
+            return []
+        return [Scratch(kept, int(self.epilogue[0][0]), int(self.epilogue[-1][-1]), self.machine.vector)]
 
     def _finish_writer(self) -> tuple[Int64, Int64]:
         """Positions and units of the tasks that first write the destinations, at the finishing points."""
@@ -204,11 +218,13 @@ class _Lowering:
             occupy, latency = self.epilogue_times.occupy[index], self.epilogue_times.latency[index]
         else:
             occupy, latency = (part[at] for part in self.times.drained)
+        tiles, grid = p.tiles("out").take(at), self._grid(at)
+        size, layout = p.tiling.tm * p.tiling.tn, self.work.view.out
         return Outputs(
-            ports=self.ports, element_bytes=self.work.out_bytes, tile_elements=p.tiling.tm * p.tiling.tn,
-            layout=self.work.view.out, tiles=p.tiles("out").take(at), labels=p.labels[at], grid=self._grid(at),
-            point=at, writer=writer, writer_unit=units, finisher=finisher, finisher_unit=finisher_unit,
-            finisher_occupy=occupy, finisher_latency=latency, inputs=len(self.ports.inputs),
+            ports=self.ports, labels=p.labels[at], point=at, writers=self.candidate.arrays,
+            targets=tuple(Target(width, size, layout, tiles, grid) for width in self.work.out_bytes),
+            writer=writer, writer_unit=units, finisher=finisher, finisher_unit=finisher_unit,
+            finisher_occupy=occupy, finisher_latency=latency,
         )  # fmt: skip
 
     def _grid(self, at: Int64) -> Grid:
@@ -252,10 +268,10 @@ class _Lowering:
         """os: the next stream waits until its results will find the output registers free."""
         p, before, after = self.points, own[:-1], own[1:]
         lag = systolic.next_stream_lag(self.array, p.tm[before], p.tk[before], p.tn[before], p.tk[after])
-        self.block.edge(self.stream[after], self.stream[before], START, lag + self.times.stream_extra[before])
+        self.block.edge(self.stream[after], self.stream[before], START, lag + self.times.shift_extra[before])
         first, last = int(own[0]), int(own[-1])
         tile = (int(p.tm[last]), int(p.tk[last]), int(p.tn[last]))
-        extra = int(self.times.stream_extra[last])
+        extra = int(self.times.shift_extra[last])
         self.begins[array] = ArrayBegin(int(self.stream[first]), int(p.tk[first]), self.array)
         self.ends[array] = ArrayEnd(int(self.stream[last]), START, extra, int(self.drain[last]), self.array, tile)
 

@@ -39,6 +39,11 @@ class MatmulTimes:
         return self.stream.next_weights_lag + self.stream_extra
 
     @property
+    def shift_extra(self) -> Int64:
+        """os: by how much the next stream starts later, so that its results find the output registers free."""
+        return self.stream_extra + self.drain_extra
+
+    @property
     def drained(self) -> tuple[Int64, Int64]:
         """Occupy and latency of the drains."""
         return self.drain.occupy + self.drain_extra, self.drain.latency + self.drain_extra

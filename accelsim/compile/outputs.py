@@ -32,6 +32,17 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Target:
+    """One output tensor: bytes of an element, elements of a full tile, and where each tile [outputs] lies in it."""
+
+    element_bytes: int
+    tile_elements: int
+    layout: Layout
+    tiles: Tiles
+    grid: Grid
+
+
+@dataclass(frozen=True)
 class _Store:
     output: int
     place: str
@@ -41,20 +52,15 @@ class _Store:
 
 @dataclass
 class Outputs:
-    """The result tiles of a group, `outputs` many, each written to every output tensor of the group.
+    """The result tiles of a group, `outputs` many, each with a part of every output tensor of the group.
 
     `writer` is the position of the task that first writes a tile's destination, `finisher` of the one after which it
     is complete; both come with their units, the finisher with its occupy and latency. `point` is the finishing point.
-    `element_bytes` are those of each output tensor, `tile_elements` of a full tile.
     """
 
     ports: Ports
-    element_bytes: tuple[int, ...]
-    tile_elements: int
-    layout: Layout
-    tiles: Tiles
+    targets: tuple[Target, ...]
     labels: NDArray[np.int32]
-    grid: Grid
     point: Int64
     writer: Int64
     writer_unit: Int64
@@ -62,18 +68,19 @@ class Outputs:
     finisher_unit: Int64
     finisher_occupy: Int64
     finisher_latency: Int64
-    inputs: int  # operands before the outputs
+    writers: int = 1
     stores: list[_Store] = field(default_factory=list)
 
     @property
     def slots(self) -> int:
-        return min(2, self.writer.size)
+        """Staging slots: two for each unit that writes results side by side."""
+        return min(2 * self.writers, self.writer.size)
 
     @property
     def slot_bytes(self) -> int:
         """Bytes of one staging slot: a tile of each tensor that does not stay in the scratchpad."""
-        staged = [width for index, width in enumerate(self.element_bytes) if not self.ports.resident(index)]
-        return self.tile_elements * sum(staged)
+        staged = [target for index, target in enumerate(self.targets) if not self.ports.resident(index)]
+        return sum(target.element_bytes * target.tile_elements for target in staged)
 
     @property
     def buffer_bytes(self) -> int:
@@ -92,14 +99,16 @@ class Outputs:
         return phase - self.ports.store_phase
 
     def _emit(self, machine: Machine, block: Block, output: int, place: str, phase: int) -> None:
-        requests = tile_requests(self.tiles, self.layout, self.element_bytes[output])
+        target = self.targets[output]
+        requests = tile_requests(target.tiles, target.layout, target.element_bytes)
         kind, name = (STORE, "store") if place == "dram" else (LEVEL2_STORE, "level2.store")
         units = machine.queues(name, self.writer.size, phase)
         fixed = {} if kind == STORE else _level2_columns(machine, requests.bytes)
         positions = block.add(
             kind, units, self.point * PHASES + _STORE_PHASE + len(self.stores), tile=self.labels,
             address=requests.address, rows=requests.rows, row_bytes=requests.row_bytes, pitch=requests.pitch,
-            operand=self.inputs + output, scratchpad_read_bytes=requests.bytes, **fixed,
+            operand=self.ports.operand(len(self.ports.inputs) + output, place), scratchpad_read_bytes=requests.bytes,
+            **fixed,
         )  # fmt: skip
         block.edge(positions, self.finisher, DONE)
         if not self.ports.resident(output) and positions.size > self.slots:
@@ -115,7 +124,7 @@ class Outputs:
                 if store.output == output and store.place == place:
                     none = np.zeros(store.positions.size, np.int64)
                     tasks = Finishers(store.units, ids[store.positions], none, none)
-            grid = self.grid
+            grid = self.targets[output].grid
             found.append(
                 produced_by(grid.cols, grid.row_starts, grid.col_starts, grid.row_block, grid.col_block, tasks)
             )
@@ -125,10 +134,19 @@ class Outputs:
         """The staging slots, from `offset` on, and the bytes of outputs that stay on chip."""
         slots = self.slots if self.slot_bytes else 0
         result = [self._staging(ids, offset + slot * self.slot_bytes, slot) for slot in range(slots)]
-        for output in range(len(self.element_bytes)):
+        for output in range(len(self.targets)):
             if self.ports.resident(output):
                 result.append(self._resident(ids, output))
         return result + [self._in_level2(ids, store) for store in self.stores if store.place == "level2"]
+
+    def dram_stores(self, ids: Int64) -> list[tuple[int, dict[int, int], dict[int, int]]]:
+        """(output, first store, last store on each unit) of each output that is stored to DRAM."""
+        found = []
+        for store in self.stores:
+            if store.place == "dram":
+                own = ids[store.positions]
+                found.append((store.output, first_by_unit(store.units, own), last_by_unit(store.units, own)))
+        return found
 
     def _staging(self, ids: Int64, offset: int, slot: int) -> Claim:
         own = np.flatnonzero(np.arange(self.writer.size) % self.slots == slot)

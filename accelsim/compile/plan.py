@@ -39,6 +39,7 @@ class MatmulWork:
     bias_bytes: int  # 0 without a bias
     bias_layout: Layout
     epilogue: tuple[VectorPass, ...]
+    epilogue_scratch_bytes: int  # of an element of what the epilogue's passes keep in the scratchpad between them
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class VectorWork:
     """An operator on the vector unit over [rows, cols] elements; tiles split rows, or elements where `splits_rows`."""
 
     group: Group
+    shape: tuple[int, ...]  # that broadcast operands follow
     rows: int
     cols: int
     passes: tuple[VectorPass, ...]
@@ -88,6 +90,7 @@ class Planner:
         a, b, *rest = group.head.inputs
         bias = tuple(rest[:1])
         dtypes = self.trace.tensors[a.tensor].dtype, self.trace.tensors[b.tensor].dtype
+        epilogue, scratch = self._matmul_epilogue(group)
         return MatmulWork(
             group=group,
             view=view,
@@ -97,22 +100,22 @@ class Planner:
             out_bytes=self._widths(group.outputs),
             bias_bytes=self._widths(bias)[0] if bias else 0,
             bias_layout=Layout(0, 0, bias[0].strides[-1], bias[0].offset) if bias else Layout(0, 0, 0, 0),
-            epilogue=self._matmul_epilogue(group),
+            epilogue=epilogue,
+            epilogue_scratch_bytes=scratch,
         )
 
-    def _matmul_epilogue(self, group: Group) -> tuple[VectorPass, ...]:
-        """Passes of the fused activation; none where only casts follow, which ride the drain like requantisation."""
+    def _matmul_epilogue(self, group: Group) -> tuple[tuple[VectorPass, ...], int]:
+        """Passes of the fused activation, and the bytes of an element that they keep; none where only casts follow,
+        which ride the drain like requantisation."""
         first = next((op for op in group.epilogue if op.kind != "cast"), None)
         if first is None:
-            return ()
+            return (), 0
         rest = group.epilogue[group.epilogue.index(first) + 1 :]
         passes = fuse_functions(self.recipe(first), (), [self._step(op, {}) for op in rest])
-        widths = {
-            "in0": 0,
-            "out": sum(self._widths(group.outputs)),
-            **_intermediates(passes, max(self._widths(group.outputs))),
-        }
-        return _passes(passes, widths)
+        width = max(self._widths(group.outputs))
+        kept = _intermediates(passes, width)
+        widths = {"in0": 0, "out": sum(self._widths(group.outputs)), **kept}
+        return _passes(passes, widths), width * len(kept)
 
     def _vector(self, group: Group) -> VectorWork:
         rows, cols = self._rows_and_cols(group)
@@ -131,6 +134,7 @@ class Planner:
         missing = {read: 0 for step in passes for read in (*step.reads, *step.row_reads) if read.startswith("in")}
         return VectorWork(
             group=group,
+            shape=(group.head.inputs if group.head.kind == "reduce" else group.head.outputs)[0].shape,
             rows=rows,
             cols=cols,
             passes=_passes(passes, {**missing, **intermediates, **widths, "out": sum(out_bytes)}),
@@ -183,7 +187,10 @@ class Planner:
         if group.head.kind == "gather":
             return ("stream", "row")[min(index, 1)]
         count = elements(view)
-        return "stream" if count == rows * cols else "row" if count == rows and cols > 1 else "whole"
+        if count == rows * cols:
+            return "stream"
+        by_row = group.head.kind in ROW_KINDS or view.shape[-1:] == (1,)
+        return "row" if count == rows and cols > 1 and by_row else "whole"
 
 
 def array_parameters(arch: Arch, a: str, b: str, where: str) -> ArrayParameters:

@@ -18,6 +18,10 @@ class Span:
     low: Int64
     high: Int64
 
+    def take(self, index: Int64) -> Span:
+        """Only the tiles at `index`."""
+        return Span(self.stride, self.low[index], self.high[index])
+
 
 @dataclass(frozen=True)
 class Produced:

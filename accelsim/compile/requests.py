@@ -49,6 +49,10 @@ class Requests:
     def bytes(self) -> Int64:
         return self.rows * self.row_bytes
 
+    def take(self, index: Int64) -> Requests:
+        """Only the requests at `index`."""
+        return Requests(self.address[index], self.rows[index], self.row_bytes[index], self.pitch[index])
+
 
 def tile_requests(tiles: Tiles, layout: Layout, element_bytes: int) -> Requests:
     """The requests that fetch or store the tiles; addresses count from the start of the tensor.
@@ -64,7 +68,8 @@ def tile_requests(tiles: Tiles, layout: Layout, element_bytes: int) -> Requests:
     )
     along_rows = _runs(tiles.rows, tiles.columns, layout.row_stride)
     along_columns = _runs(tiles.columns, tiles.rows, layout.column_stride)
-    single = (tiles.rows * tiles.columns, np.ones_like(first), np.full_like(first, 1))
+    step = min(layout.row_stride, layout.column_stride)
+    single = (tiles.rows * tiles.columns, np.ones_like(first), np.full_like(first, step))
     row_wise = (layout.column_stride == 1) | (tiles.columns == 1)
     column_wise = (layout.row_stride == 1) | (tiles.rows == 1)
     rows, length, pitch = (

@@ -64,6 +64,8 @@ class Stamper:
         self._written: dict[int, tuple[Produced, int]] = {}  # tensor -> its writers, and the base of their ids
         self._held: dict[int, Holder] = {}  # tensor on chip -> its bytes
         self._ends: dict[int, ArrayEnd] = {}
+        self._rewritten = {tensor.storage for tensor in trace.tensors if tensor.version > 0}
+        self._users: dict[int, dict[int, int]] = {}  # rewritten storage -> the last task on each unit that used it
         self._served: list[int] = []  # the compute task that each of the latest loads serves
         self._writers: dict[tuple[int, int, int], EdgeArrays] = {}
 
@@ -82,22 +84,38 @@ class Stamper:
         self._limit_prefetch(template, base)
         for number, view in enumerate(group.outputs):
             self._written[view.tensor] = (template.produced[number], base)
+        self._overwrite(template, group, base)
         for number, last in template.touched_inputs:
-            holder = self._held.get(group.inputs[number].tensor) or self._initial(group.inputs[number].tensor)
-            holder.touch({unit: task + base for unit, task in last.items()})
+            self._touch(group.inputs[number].tensor, {unit: task + base for unit, task in last.items()})
         self.transfers["load"] += template.loads.size
         self.transfers["store"] += template.stores
         self.size += template.size
 
     def _addresses(self, group: Group) -> Int64:
-        """Byte address of each operand's tensor where its transfers find it: DRAM, or the second level."""
-        found = []
-        for view in (*group.inputs, *group.outputs):
-            if view.tensor in self.placement.level2:
-                found.append(self.placement.level2[view.tensor].address)
-            else:
-                found.append(self.placement.dram_address[self.trace.tensors[view.tensor].storage])
-        return np.array([*found, 0], np.int64)
+        """Byte address of each operand's storage in DRAM, then of each operand's tensor in the second level."""
+        views = (*group.inputs, *group.outputs)
+        dram = [self.placement.dram_address[self.trace.tensors[view.tensor].storage] for view in views]
+        level2 = self.placement.level2
+        second = [level2[view.tensor].address if view.tensor in level2 else 0 for view in views]
+        return np.array([*dram, *second, 0], np.int64)
+
+    def _touch(self, tensor: int, last: dict[int, int]) -> None:
+        """Note the last readers of a tensor's bytes where it lies."""
+        if self.placement.place_of(tensor) != "dram":
+            (self._held.get(tensor) or self._initial(tensor)).touch(last)
+        elif (storage := self.trace.tensors[tensor].storage) in self._rewritten:
+            _merge(self._users.setdefault(storage, {}), last)
+
+    def _overwrite(self, template: Template, group: Group, base: int) -> None:
+        """The first stores of a new version of a storage wait for all who read or wrote the old ones."""
+        for number, first, last in template.dram_stores:
+            storage = self.trace.tensors[group.outputs[number].tensor].storage
+            if storage in self._rewritten:
+                users = self._users.setdefault(storage, {})
+                for task in first.values():
+                    for user in users.values():
+                        self._edges.one(task + base, user, DONE)
+                _merge(users, {unit: task + base for unit, task in last.items()})
 
     def _wait_for_writers(self, template: Template, group: Group, base: int) -> None:
         for number, read in enumerate(template.reads):
@@ -202,6 +220,11 @@ class Stamper:
         inner = [(e[0] + base, e[1] + base, e[2], e[3]) for t, _, base, _ in self._stamps for e in (t.edges,)]
         consumer, producer, event, lag = zip(*inner, *self._edges.arrays(), strict=True)
         return np.concatenate(consumer), np.concatenate(producer), np.concatenate(event), np.concatenate(lag)
+
+
+def _merge(last: dict[int, int], more: dict[int, int]) -> None:
+    for unit, task in more.items():
+        last[unit] = max(last.get(unit, -1), task)
 
 
 def _array_wait(begin: ArrayBegin, end: ArrayEnd) -> tuple[int, int, int]:

@@ -33,6 +33,10 @@ class Ports:
     load_phase: int = 0  # the DMA queue of the first load, of the first store
     store_phase: int = 0
 
+    def operand(self, number: int, place: str) -> int:
+        """Number of an operand's address: inputs, then outputs, first those in DRAM, then those in the second level."""
+        return number + (len(self.inputs) + len(self.outputs) if place == "level2" else 0)
+
     def resident(self, output: int) -> bool:
         return self.outputs[output] == "scratchpad"
 
@@ -98,7 +102,8 @@ class Template:
     reads: list[Read]
     claims: list[Claim]
     chunks: dict[str, int]  # bytes the claims of each space span together
-    touched_inputs: list[tuple[int, dict[int, int]]]  # resident inputs and their last readers per unit
+    touched_inputs: list[tuple[int, dict[int, int]]]  # inputs and the last tasks, per unit, that read their bytes
+    dram_stores: list[tuple[int, dict[int, int], dict[int, int]]]  # outputs and their first and last stores per unit
     loads: Int64  # in order
     served: Int64  # the compute task that each load serves
     produced: tuple[Produced, ...]  # of each output

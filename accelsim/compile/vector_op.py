@@ -10,14 +10,23 @@ from numpy.typing import NDArray
 from accelsim.arch.spec import Arch
 from accelsim.compile.assemble import Scratch, assemble
 from accelsim.compile.feed import Feed
-from accelsim.compile.fuse import elements
+from accelsim.compile.fuse import contiguous, elements
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
-from accelsim.compile.outputs import Grid, Outputs
+from accelsim.compile.outputs import Grid, Outputs, Target
 from accelsim.compile.plan import VectorInput, VectorWork
 from accelsim.compile.program import DONE, VECTOR
 from accelsim.compile.requests import Tiles
 from accelsim.compile.template import Block, Ports, Template
+from accelsim.compile.views import (
+    Access,
+    block_access,
+    block_elements,
+    gather_access,
+    reduce_access,
+    stream_access,
+    whole_access,
+)
 from accelsim.errors import InputError
 from accelsim.hardware.vector import PassTimes, pass_times
 from accelsim.trace.matmul import Layout
@@ -61,10 +70,15 @@ def choose_rows(work: VectorWork, free_bytes: int, arch: Arch, ports: Ports) -> 
         raise _too_large(work, unit, whole + unit_bytes, free_bytes, arch.where("scratchpad.capacity_kib"))
     wanted = max(-(-total // _TILES_WANTED), _SHORTEST_TILE_CYCLES * arch.vector.lanes, work.cols)
     tile = min(-(-wanted // unit), fitting, total // unit) * unit
+    if tile > work.cols:
+        tile -= tile % work.cols
+    elif any(item.role == "stream" and not contiguous(item.view, ignore_offset=True) for item in work.inputs):
+        tile = _largest_divisor(work.cols, tile)  # parts of one row of a strided view
     for index in blocked:  # no tile may cross the end of a block
-        rows = block_elements(work, work.inputs[index].view) // work.cols
-        tile = next(n for n in range(min(rows, tile // work.cols), 0, -1) if rows % n == 0) * work.cols
-    return RowTiling(tile - tile % work.cols if tile > work.cols else tile, blocked)
+        tile = work.cols * _largest_divisor(
+            block_elements(work.inputs[index].view, work.shape) // work.cols, tile // work.cols
+        )
+    return RowTiling(tile, blocked)
 
 
 def _blocked(work: VectorWork, loaded: list[int], limit: int) -> frozenset[int]:
@@ -73,19 +87,13 @@ def _blocked(work: VectorWork, loaded: list[int], limit: int) -> frozenset[int]:
     found: set[int] = set()
     for index in sorted(sizes, key=lambda i: -sizes[i]):
         rest = sum(size for i, size in sizes.items() if i not in found)
-        if rest > limit and block_elements(work, work.inputs[index].view) % work.cols == 0:
+        if rest > limit and block_elements(work.inputs[index].view, work.shape) % work.cols == 0:
             found.add(index)
     return frozenset(found)
 
 
-def block_elements(work: VectorWork, view: Operand) -> int:
-    """Elements over which a broadcast operand follows the operator's one by one: its trailing full dimensions."""
-    count = 1
-    for full, own in zip(reversed(work.group.inputs[0].shape), reversed(view.shape), strict=False):
-        if full != own:
-            break
-        count *= own
-    return count
+def _largest_divisor(total: int, most: int) -> int:
+    return next(size for size in range(min(total, most), 0, -1) if total % size == 0)
 
 
 def lower_vector(machine: Machine, work: VectorWork, tiling: RowTiling, ports: Ports) -> Template:
@@ -140,99 +148,57 @@ class _Lowering:
 
     def _feed(self, number: int, item: VectorInput) -> Feed:
         held = item.role == "whole" and number not in self.blocked
-        layout, tiles = self._block_tiles(item) if number in self.blocked else self._tiles(item)
-        size = self.tile if item.role == "stream" else -(-self.tile // self.work.cols)
-        if item.role == "whole":
-            size = elements(item.view) if held else self.tile
-        tile_id = np.zeros(self.count, np.int64) if held else tiles.row * 2**32 + tiles.column
-        fetches = 1 + int(np.count_nonzero(np.diff(tile_id)))
+        access, place = self._access(number, item), self.ports.inputs[number]
+        size = {"row": -(-self.tile // self.work.cols)}.get(item.role, elements(item.view) if held else self.tile)
+        fetches = 1 + int(np.count_nonzero(np.diff(access.tile_id)))
         return Feed(
-            role=f"in{number}", input=number, place=self.ports.inputs[number], layout=layout, element_bytes=item.bytes,
-            tiles=tiles, tile_id=tile_id,
+            role=f"in{number}", input=number, place=place, operand=self.ports.operand(number, place),
+            requests=access.requests, offset=item.view.offset, spans=access.spans, tile_id=access.tile_id,
             held_whole=held, slots=min(2, fetches), slot_bytes=size * item.bytes, labels=self.labels,
             points=np.arange(self.count), reader=self.first, last_reader=self.last,
             lane=np.full(self.count, self.machine.vector),
         )  # fmt: skip
 
-    def _block_tiles(self, item: VectorInput) -> tuple[Layout, Tiles]:
-        """The part of a broadcast operand that each tile reads: its block, found by the leading indices, and where the
-        tile lies in that."""
-        full, view = self.work.group.inputs[0].shape, item.view
-        block = block_elements(self.work, view)
-        leading = len(full) - len(view.shape)
-        offset = np.zeros(self.count, np.int64)
-        trips = 1
-        index = self.begin // block
-        for axis in range(len(full) - 1, -1, -1):
-            trips *= full[axis]
-            if trips > block:
-                size, stride = (view.shape[axis - leading], view.strides[axis - leading]) if axis >= leading else (1, 0)
-                offset += (index % full[axis]) * (stride if size > 1 else 0)
-                index = index // full[axis]
-        zero, one = np.zeros(self.count, np.int64), np.ones(self.count, np.int64)
-        return _flat(view), Tiles(zero, zero, one, offset + self.begin % block, self.length)
-
-    def _tiles(self, item: VectorInput) -> tuple[Layout, Tiles]:
-        """The operand's part of each tile, as a block of rows of a strided view."""
-        zero, one = np.zeros(self.count, np.int64), np.ones(self.count, np.int64)
-        layout, rows, columns = rows_of(item.view)
+    def _access(self, number: int, item: VectorInput) -> Access:
+        """The operand's part of each tile."""
+        head, view, width = self.work.group.head, item.view, item.bytes
+        if number in self.blocked:
+            return block_access(view, width, self.work.shape, self.begin, self.length)
         if item.role == "whole":
-            return layout, Tiles(zero, zero, one * rows, zero, one * columns)
+            return whole_access(view, width, self.count)
         if item.role == "row":
-            first = self.begin // self.work.cols
-            return _flat(item.view), Tiles(zero, zero, one, first, self.length // self.work.cols)
-        if self.work.group.head.kind == "gather":  # some rows of the table, nobody knows which
-            return Layout(0, columns, 1, item.view.offset), Tiles(
-                zero, zero, self.length // columns, zero, one * columns
-            )
-        if self.whole_rows and columns == self.work.cols:
-            return layout, Tiles(zero, self.begin // columns, self.length // columns, zero, one * columns)
-        return _flat(item.view), Tiles(zero, zero, one, self.begin, self.length)
+            return stream_access(view, width, self.begin // self.work.cols, self.length // self.work.cols)
+        if head.kind == "gather":
+            return gather_access(view, width, self.begin, self.length)
+        if head.kind == "reduce" and number == 0:
+            axes = tuple(head.attributes["axes"])
+            return reduce_access(view, width, axes, self.work.cols, self.begin, self.length)
+        return stream_access(view, width, self.begin, self.length)
 
     def _outputs(self) -> Outputs:
-        zero, one = np.zeros(self.count, np.int64), np.ones(self.count, np.int64)
         units = np.full(self.count, self.machine.vector)
-        first, length, size = self._written()
+        views = zip(self.work.group.outputs, self.work.out_bytes, strict=True)
         return Outputs(
-            ports=self.ports, element_bytes=self.work.out_bytes, tile_elements=size,
-            layout=_flat(self.work.group.outputs[0]), tiles=Tiles(zero, zero, one, first, length), labels=self.labels,
-            grid=self._grid(first), point=np.arange(self.count), writer=self.first, writer_unit=units,
-            finisher=self.last, finisher_unit=units, finisher_occupy=self.times.occupy,
-            finisher_latency=self.times.latency, inputs=len(self.ports.inputs),
+            ports=self.ports, targets=tuple(self._target(view, width) for view, width in views), labels=self.labels,
+            point=np.arange(self.count), writer=self.first, writer_unit=units, finisher=self.last, finisher_unit=units,
+            finisher_occupy=self.times.occupy, finisher_latency=self.times.latency,
         )  # fmt: skip
 
-    def _written(self) -> tuple[Int64, Int64, int]:
-        """First element and number of elements of the result that each tile writes, and the most of one tile."""
-        if elements(self.work.group.outputs[0]) == self.work.rows * self.work.cols:
-            return self.begin, self.length, self.tile
-        return self.begin // self.work.cols, self.length // self.work.cols, self.tile // self.work.cols
+    def _target(self, view: Operand, width: int) -> Target:
+        """Where each tile's part of a result lies: an element for each of the tile's, or one for each of its rows."""
+        first, length, size = self.begin, self.length, self.tile
+        if elements(view) != self.work.rows * self.work.cols:
+            first, length, size = first // self.work.cols, length // self.work.cols, size // self.work.cols
+        zero, one = np.zeros(self.count, np.int64), np.ones(self.count, np.int64)
+        layout = Layout(0, 1, 1, view.offset)
+        return Target(width, size, layout, Tiles(zero, zero, one, first, length), self._grid(view, first))
 
-    def _grid(self, first: Int64) -> Grid:
+    def _grid(self, view: Operand, first: Int64) -> Grid:
         """Whole rows of the result where tiles are that, else ranges of the elements of one long row."""
-        main, none = self.work.group.outputs[0], np.zeros(self.count, np.int64)
-        cols, one = (main.shape or (1,))[-1], np.zeros(1, np.int64)
+        none, cols, one = np.zeros(self.count, np.int64), (view.shape or (1,))[-1], np.zeros(1, np.int64)
         if not (first % cols).any():
             return Grid(cols, first // cols, one, np.arange(self.count), none)
-        return Grid(elements(main), one, first, none, np.arange(self.count))
-
-
-def _flat(view: Operand) -> Layout:
-    return Layout(0, 1, 1, view.offset)
-
-
-def rows_of(view: Operand) -> tuple[Layout, int, int]:
-    """A view as rows of its last dimension; the stride between rows is that of the innermost leading dimension.
-
-    A view whose leading dimensions do not merge (a transpose of heads) is so taken as if each of its rows followed
-    the one before at that stride: rows and bytes are exact, the addresses of further heads are not.
-    """
-    shape, strides = view.shape or (1,), view.strides or (1,)
-    leading = [stride for size, stride in zip(shape[:-1], strides[:-1], strict=True) if size > 1]
-    return (
-        Layout(0, leading[-1] if leading else shape[-1], strides[-1], view.offset),
-        elements(view) // shape[-1],
-        shape[-1],
-    )
+        return Grid(elements(view), one, first, none, np.arange(self.count))
 
 
 def _too_large(work: VectorWork, unit: int, needed: int, free: int, where: str) -> InputError:

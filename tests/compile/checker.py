@@ -153,18 +153,41 @@ class _Tiles:
 
     def note_results(self) -> None:
         finishers = self.finishers()
+        self.check_passes(finishers)
         for position, view in enumerate(self.group.outputs):
             place = self.checker.placement.place_of(view.tensor)
             tensor = self.checker.trace.tensors[view.tensor]
             ready = np.full(tensor.elements, -1, np.int64)
             where = view_elements(view).ravel()
             stores = self.checker.transfers(self.group, view.tensor, STORES) if place != "scratchpad" else finishers
+            if place != "scratchpad":
+                self.check_staging(stores)
             for task in stores:
                 if place != "scratchpad":
                     self.check_store(task, view, finishers)
                 ready[where[self.result_of(task)]] = self.done[task]
             assert (ready[where] >= 0).all(), f"group {self.group.head.name}: output {position} is not complete"
             self.checker.ready[view.tensor] = ready
+
+    def check_passes(self, finishers: list[int]) -> None:
+        """A pass over a tile begins when the one before on the same tile is done."""
+        before: dict[tuple[int, ...], int] = {}
+        for task in self.checker.tasks(self.group, VECTOR):
+            tile = self.label(task)
+            if tile in before:
+                assert self.start[task] >= self.done[before[tile]], f"pass {task} {tile} begins too early"
+            before[tile] = task
+
+    def check_staging(self, stores: list[int]) -> None:
+        """A tile takes a staging slot when the store of the tile that had it has read it."""
+        writers = {self.label(task)[:3]: task for task in self.writers()}
+        for store, later in zip(stores[:-2], stores[2:], strict=True):
+            writer = writers[self.label(later)[:3]]
+            assert self.start[writer] >= self.released[store], f"task {writer} overwrites what store {store} reads"
+
+    def writers(self) -> list[int]:
+        """The task of each result tile that first writes its destination."""
+        raise NotImplementedError
 
     def check_store(self, task: int, view: Operand, finishers: list[int]) -> None:
         elements = view_elements(view).ravel()[self.result_of(task)]
@@ -210,11 +233,29 @@ class _MatmulTiles(_Tiles):
         batch, m, n, _ = self.label(task)
         return self.out[batch, self.part("m", m), self.part("n", n)].ravel()
 
+    def finish(self, kind: int) -> list[int]:
+        """Tasks of a kind at the last K tile."""
+        last = -(-self.sizes["k"] // self.tile["k"]) - 1
+        return [task for task in self.checker.tasks(self.group, kind) if self.label(task)[3] == last]
+
+    def writers(self) -> list[int]:
+        if self.plan.passes:
+            return list({self.label(task): task for task in reversed(self.finish(VECTOR))}.values())
+        return self.finish(STREAM if self.plan.dataflow == "os" else DRAIN)
+
+    def check_passes(self, finishers: list[int]) -> None:
+        """Also: the first pass, or the end of a drain, comes after the last sum."""
+        super().check_passes(finishers)
+        kind = DRAIN if self.plan.dataflow == "os" and self.plan.passes else STREAM
+        sums = {self.label(task)[:3]: task for task in self.finish(kind)}
+        for task in self.writers() if self.plan.passes else self.finish(DRAIN):
+            ready = self.done[sums[self.label(task)[:3]]]
+            begin = self.start[task] if self.plan.passes else self.done[task]
+            assert begin >= ready, f"task {task} {self.label(task)} reads sums before they are complete"
+
     def finishers(self) -> list[int]:
         """The last pass, or the drain, of each finished output."""
-        kind = VECTOR if self.plan.passes else DRAIN
-        last = -(-self.sizes["k"] // self.tile["k"]) - 1
-        tasks = [t for t in self.checker.tasks(self.group, kind) if self.label(t)[3] == last]
+        tasks = self.finish(VECTOR if self.plan.passes else DRAIN)
         return list({self.label(task): task for task in tasks}.values())
 
     def slots(self, position: int) -> int:
@@ -240,7 +281,9 @@ class _MatmulTiles(_Tiles):
         stationary = {"ws": 1, "is": 0, "os": None}[self.checker.arch.array.dataflow]
         weights = self.weights_of(streams, stationary)
         for position in (0, 1):
-            readers = [(weights[t] if position == stationary else t, t) for t in streams]
+            readers = [(t, t) for t in streams]
+            if position == stationary:  # a stream on weights that the array held already needs no slot
+                readers = [(weights[t], t) for t in streams if self.label(weights[t]) == self.label(t)]
             self.check_input(position, readers)
         if len(self.group.inputs) > 2:
             self.check_input(2, [(task, task) for task in self.finishers()])
@@ -250,9 +293,9 @@ class _MatmulTiles(_Tiles):
         if self.checker.placement.place_of(tensor) == "scratchpad":
             for first, _ in readers:
                 self.checker.expect_ready(tensor, self.elements_of(position, first), first)
-            return
-        loads = self.check_loads(position)
-        self.check_held(readers, loads, position, self.slots(position) if position < 2 else 1)
+        else:
+            slots = self.slots(position) if position < 2 else 1
+            self.check_held(readers, self.check_loads(position), position, slots)
 
     def weights_of(self, streams: list[int], stationary: int | None) -> dict[int, int]:
         """For each stream the `weights` task whose weights it finds in its array: the latest before it."""
@@ -278,8 +321,7 @@ class _VectorTiles(_Tiles):
         plan = checker.plans[group.head.id]
         head = group.head
         self.shape = head.inputs[0].shape if head.kind == "reduce" else head.outputs[0].shape
-        self.cols = self.shape[-1]
-        total = int(np.prod(self.shape))
+        self.cols, total = self.shape[-1], int(np.prod(self.shape))
         passes = checker.tasks(group, VECTOR)
         tiles = 1 + max(self.label(task)[1] for task in passes)
         assert plan.tile_rows is not None
@@ -313,6 +355,9 @@ class _VectorTiles(_Tiles):
 
     def finishers(self) -> list[int]:
         return self.passes[self.per_tile - 1 :: self.per_tile]
+
+    def writers(self) -> list[int]:
+        return self.passes[:: self.per_tile]
 
     def check_reads(self) -> None:
         tiles = list(zip(self.passes[:: self.per_tile], self.finishers(), strict=True))
@@ -352,5 +397,5 @@ def _in_even_steps(view: Operand) -> bool:
 
 
 def check(arch: Arch, trace: Trace, program: Program, timeline: Timeline) -> int:
-    """Check a whole run; returns how many reads were compared."""
+    """Check a whole run; the number of reads that were compared."""
     return Checker(arch, trace, program, timeline).check()
