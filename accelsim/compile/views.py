@@ -28,7 +28,8 @@ class Access:
 
 
 def stream_access(view: Operand, width: int, begin: Int64, length: Int64) -> Access:
-    """A range of the view's own elements: one run where the view is contiguous, else a run for each of its rows.
+    """A range of the view's own elements: one run where the view is contiguous, else a run for each of its rows, or
+    for each of its columns where those are what lies contiguous (a transposed matrix).
 
     Rows follow at the stride of the innermost leading dimension. Where a tile goes past the end of that dimension of a
     view that does not merge (a transpose of heads) rows and bytes are exact, later rows' addresses are not.
@@ -43,6 +44,8 @@ def stream_access(view: Operand, width: int, begin: Int64, length: Int64) -> Acc
     if step == 1:
         rows, run = np.maximum(1, length // columns), np.minimum(length, columns)
         pitch = np.full_like(first, leading[-1] if leading else columns)
+    elif leading == [1] and not (length % columns).any():
+        rows, run, pitch = np.full_like(first, columns), length // columns, np.full_like(first, step)
     else:
         rows, run, pitch = length, np.ones_like(first), np.full_like(first, step)
     return Access(_requests(width, first, rows, run, pitch), spans_of(view, begin, length), begin)

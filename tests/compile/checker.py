@@ -7,7 +7,7 @@ only the choices are used: groups, placement, tile sizes and places.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,26 +29,10 @@ from accelsim.compile.program import (
 from accelsim.engine.timeline import Timeline
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 from tests.compile.machines import groups_of, placement_of
+from tests.compile.views import in_even_steps, request_bytes, view_elements
 
 Int64 = NDArray[np.int64]
 LOADS, STORES = (LOAD, LEVEL2_LOAD), (STORE, LEVEL2_STORE)
-
-
-@lru_cache(maxsize=64)
-def view_elements(view: Operand) -> Int64:
-    """The storage index of every element of a view, in the view's shape."""
-    index = np.full(view.shape, view.offset, np.int64)
-    for axis, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
-        shape = [1] * len(view.shape)
-        shape[axis] = size
-        index = index + stride * np.arange(size).reshape(shape)
-    return index
-
-
-def request_bytes(program: Program, task: int) -> Int64:
-    """The byte addresses that a load or store moves, ascending."""
-    rows, length, pitch = (int(getattr(program, name)[task]) for name in ("rows", "row_bytes", "pitch"))
-    return np.sort((program.address[task] + pitch * np.arange(rows)[:, None] + np.arange(length)).ravel())
 
 
 @dataclass
@@ -80,8 +64,7 @@ class Checker:
         return self.reads
 
     def tasks(self, group: Group, *kinds: int) -> list[int]:
-        chosen = (self.program.op == group.head.id) & np.isin(self.program.kind, kinds)
-        return [int(task) for task in np.flatnonzero(chosen)]
+        return np.flatnonzero((self.program.op == group.head.id) & np.isin(self.program.kind, kinds)).tolist()
 
     def address(self, tensor: int) -> int:
         if tensor in self.placement.level2:
@@ -119,7 +102,7 @@ class _Tiles:
         raise NotImplementedError
 
     def label(self, task: int) -> tuple[int, ...]:
-        return tuple(int(i) for i in self.program.tile[task])
+        return tuple(self.program.tile[task].tolist())
 
     def check_loads(self, position: int) -> list[int]:
         """Loads of an input fetch elements that are complete, the bytes of one tile and no others."""
@@ -322,7 +305,8 @@ class _VectorTiles(_Tiles):
         plan = checker.plans[group.head.id]
         head = group.head
         self.shape = head.inputs[0].shape if head.kind == "reduce" else head.outputs[0].shape
-        self.cols, total = self.shape[-1], int(np.prod(self.shape))
+        total = int(np.prod(self.shape))
+        self.cols = total // int(np.prod(head.outputs[0].shape)) if head.kind == "reduce" else self.shape[-1]
         passes = checker.tasks(group, VECTOR)
         tiles = 1 + max(self.label(task)[1] for task in passes)
         assert plan.tile_rows is not None
@@ -343,6 +327,9 @@ class _VectorTiles(_Tiles):
                 return elements.ravel()  # nobody knows which rows are read
             rows = self.part(task)
             return elements.ravel()[rows.start // self.cols : rows.stop // self.cols]
+        if self.group.head.kind == "reduce":
+            axes = [axis % elements.ndim for axis in self.group.head.attributes["axes"]]
+            elements = np.moveaxis(elements, axes, range(-len(axes), 0))
         if elements.size == int(np.prod(self.shape)):
             return elements.ravel()[self.part(task)]
         return np.broadcast_to(elements, self.shape).ravel()[self.part(task)]
@@ -366,11 +353,11 @@ class _VectorTiles(_Tiles):
             if self.checker.placement.place_of(view.tensor) == "scratchpad":
                 for first, _ in tiles:
                     self.checker.expect_ready(view.tensor, self.elements_of(position, first), first)
-            elif self.group.head.kind == "gather" and position == 0:
+            elif in_even_steps(view) and not (self.group.head.kind == "gather" and position == 0):
+                self.check_fetched(position, tiles)
+            else:  # what is fetched is known, but not where it lies
                 for load in self.checker.transfers(self.group, view.tensor, LOADS):
                     self.checker.expect_ready(view.tensor, self.elements_of(position, load), load)
-            elif _in_even_steps(view):
-                self.check_fetched(position, tiles)
 
     def check_fetched(self, position: int, tiles: list[tuple[int, int]]) -> None:
         """Each tile finds its elements in a slot that was filled in time and is not loaded anew before it ends."""
@@ -389,12 +376,6 @@ class _VectorTiles(_Tiles):
                 for n in there
             ), f"task {first} {self.label(first)} reads input {position}, which is not there or no longer"
             self.checker.reads += 1
-
-
-def _in_even_steps(view: Operand) -> bool:
-    """Whether the rows of a view lie at one stride: the others' addresses are approximate."""
-    rows = view_elements(view).reshape(-1, (view.shape or (1,))[-1])[:, 0]
-    return len(set(np.diff(rows).tolist())) <= 1
 
 
 def check(arch: Arch, trace: Trace, program: Program, timeline: Timeline) -> int:

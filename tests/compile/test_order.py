@@ -17,6 +17,7 @@ from accelsim.trace.builder import TraceBuilder
 from accelsim.trace.model import Operand, Tensor, Trace
 from tests.compile.checker import Checker, check
 from tests.compile.machines import chain, encoder, entry, placement_of, shipped_arch, shipped_trace, small
+from tests.compile.views import request_bytes
 
 
 def run_checked(trace: Trace, fusion: str = "elementwise", residency: bool = True, **machine: object) -> int:
@@ -85,6 +86,59 @@ def elementwise(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> Trace:
 def test_broadcast_operand_is_there_whole_or_part_by_part(shapes: list[tuple[int, ...]], kib: int) -> None:
     out = max(shapes, key=lambda shape: int(np.prod(shape)))
     assert run_checked(elementwise(shapes, out), scratchpad__capacity_kib=kib, vector__lanes=2) > 0
+
+
+def reader_of(b: TraceBuilder, y: Tensor, how: str) -> None:
+    """An operator that reads the [rows, cols] tensor y in an unusual way."""
+    rows, cols = y.shape
+    strides = (cols, 1)
+    if how.startswith("sum"):
+        axis = int(how[-1])
+        out = b.tensor("out", (y.shape[1 - axis],), "bf16")
+        b.op("reduce", [y], [out], {"function": "sum", "axes": [axis]})
+        return
+    if how == "broadcast":
+        x = b.tensor("big", (3, rows, cols), "bf16", "input")
+        b.op("elementwise", [x, y], [b.tensor("out", x.shape, "bf16")], {"function": "add", "arity": 2})
+        return
+    view = {
+        "left": Operand(y.id, (rows, cols // 2), strides),
+        "right": Operand(y.id, (rows, cols // 2), strides, cols // 2),
+        "lower": Operand(y.id, (rows // 2, cols), strides, rows // 2 * cols),
+        "turned": Operand(y.id, (cols, rows), (1, cols)),
+        "heads": Operand(y.id, (2, rows, cols // 2), (cols // 2, cols, 1)),
+        "every_other": Operand(y.id, (rows, cols // 2), (cols, 2)),
+    }[how]
+    b.op("elementwise", [view], [b.tensor("out", view.shape, "bf16")], {"function": "neg", "arity": 1})
+
+
+READERS = ("sum0", "sum1", "broadcast", "left", "right", "lower", "turned", "heads", "every_other")
+
+
+@settings(max_examples=40)
+@given(
+    rows=st.sampled_from((2, 7, 16, 33)), cols=st.sampled_from((2, 6, 12)), how=st.sampled_from(READERS),
+    kib=st.sampled_from((0.4, 1, 8)), lanes=st.sampled_from((1, 4)), queues=st.integers(1, 3), residency=st.booleans(),
+)  # fmt: skip
+def test_unusual_view_of_a_computed_tensor_waits_for_its_writers(
+    rows: int, cols: int, how: str, kib: float, lanes: int, queues: int, residency: bool
+) -> None:
+    b = TraceBuilder("view")
+    x, y = b.tensor("x", (rows, cols), "bf16", "input"), b.tensor("y", (rows, cols), "bf16")
+    b.op("elementwise", [x], [y], {"function": "neg", "arity": 1})
+    reader_of(b, y, how)
+    queued = {"dma__load_queues": queues, "dma__store_queues": queues}
+    trace = b.build()
+    assert run_checked(trace, residency=residency, scratchpad__capacity_kib=kib, vector__lanes=lanes, **queued) > 0
+
+
+def test_transposed_read_stays_inside_its_tensor() -> None:
+    b = TraceBuilder("turned")
+    x, out = b.tensor("x", (6, 8), "bf16", "input"), b.tensor("out", (8, 6), "bf16")
+    b.op("transpose", [Operand(x.id, (8, 6), (1, 8))], [out], {})
+    program = compile_program(small(), b.build())
+    (load,) = np.flatnonzero(program.kind == LOAD)
+    assert request_bytes(program, load).tolist() == list(range(6 * 8 * 2))
 
 
 @pytest.mark.parametrize("residency", [True, False])
