@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def simulate(
     trace: Trace | str | Path,
     *,
     fusion: str = "elementwise",
-    residency: bool = True,
+    residency: bool | str = True,
     mapping: str | Path | Mapping[int, MappingEntry] | None = None,
     layers: str | None = None,
     engine: str = "compiled",
@@ -80,15 +81,16 @@ def simulate(
     machine = arch if isinstance(arch, Arch) else load_arch(arch)
     work = trace if isinstance(trace, Trace) else load_trace(trace)
     if layers is not None:
-        work = slice_layers(work, *parse_layers(layers))
-    entries = read_mapping(mapping) if isinstance(mapping, str | Path) else mapping
+        work = slice_layers(work, *parse_layers(_text("layers", layers)))
+    entries = read_mapping(mapping) if isinstance(mapping, str | Path) else _entries(mapping)
+    keep = _switch("residency", residency)
     price_list(machine)  # a wrong energy override is told before anything runs
     tell = progress or _silent
-    program = compile_program(machine, work, fusion=fusion, residency=residency, mapping=entries, progress=progress)
+    program = compile_program(machine, work, fusion=fusion, residency=keep, mapping=entries, progress=progress)
     tell(f"running {program.size:,} tasks", 0, 0)
     timeline = run(program, engine, lambda message: tell(message, 0, 0))
     tell("measuring", 0, 0)
-    arguments = {"fusion": fusion, "residency": residency, "mapping": entries is not None, "layers": layers}
+    arguments = {"fusion": fusion, "residency": keep, "mapping": entries is not None, "layers": layers}
     measured = measure(program, timeline, machine, work, _provenance(machine, work, engine, arguments))
     return Result(measured.data, program, timeline, work, machine.clock_mhz)
 
@@ -107,9 +109,40 @@ def gemm(
     """Simulate `batch` matmuls [m, k] x [k, n].
 
     The output has the operands' dtype unless `out_dtype` is given; `resident` names operands ("a", "b") that start on
-    chip. options: those of `simulate`. Raises InputError for a size below 1 or an unknown dtype.
+    chip. Sizes may be NumPy integers. options: those of `simulate`. Raises InputError for a size below 1 or an unknown
+    dtype.
     """
-    return simulate(arch, gemm_trace(m, n, k, batch, dtype, out_dtype, resident), **options)
+    work = gemm_trace(_whole(m), _whole(n), _whole(k), _whole(batch), dtype, out_dtype, resident)
+    return simulate(arch, work, **options)
+
+
+def _whole(size: int) -> int:
+    """A NumPy integer as Python's; anything that is no integer stays as it is, for `gemm_trace` to refuse."""
+    return index(size) if hasattr(size, "__index__") and not isinstance(size, bool) else size
+
+
+def _switch(name: str, value: object) -> bool:
+    """A switch as a bool, or as the command line's words. Raises InputError for anything else."""
+    found = {"on": True, "off": False}.get(value) if isinstance(value, str) else value
+    if not isinstance(found, bool):
+        raise InputError("not a switch", where=name, value=value, remedy="use True, False, 'on' or 'off'")
+    return found
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError("not a text", where=name, value=value, remedy="write first:last, as in '0:2'")
+    return value
+
+
+def _entries(mapping: object) -> Mapping[int, MappingEntry] | None:
+    if mapping is None:
+        return None
+    if isinstance(mapping, Mapping) and all(isinstance(entry, MappingEntry) for entry in mapping.values()):
+        return mapping
+    raise InputError(
+        "not a mapping", where="mapping", value=mapping, remedy="give a file, or what read_mapping returns"
+    )
 
 
 def _silent(message: str, done: int, of: int) -> None:

@@ -25,6 +25,7 @@ from accelsim.arch.units import (
     ByName,
     DtypeRates,
     Rate,
+    Unlimited,
     canonical_pair,
     exact,
     number,
@@ -84,7 +85,9 @@ class Accumulator(Section):
 
     capacity_kib: float = number(high=1e12, unit="KiB", about="capacity")
     width_bytes: int = whole(4, low=1, high=8, unit="bytes", about="bytes of one accumulated element")
-    drain_elements_per_cycle: float = unlimited(unit="elements/cycle", about="results that leave a cycle, per array")
+    drain_elements_per_cycle: Unlimited = unlimited(
+        unit="elements/cycle", about="results that leave a cycle, per array"
+    )
 
     @property
     def capacity_bytes(self) -> int:
@@ -148,8 +151,8 @@ class SecondLevel(Section):
     """A larger on-chip memory behind the scratchpad (for instance TPUv4i's CMEM)."""
 
     capacity_kib: float = number(high=1e12, unit="KiB", about="capacity")
-    bandwidth_gbps: float = unlimited(unit="1e9 bytes/s", about="bandwidth towards the scratchpad")
-    write_bandwidth_gbps: float = unlimited(
+    bandwidth_gbps: Unlimited = unlimited(unit="1e9 bytes/s", about="bandwidth towards the scratchpad")
+    write_bandwidth_gbps: Unlimited = unlimited(
         unit="1e9 bytes/s", about="bandwidth from the scratchpad (default: bandwidth_gbps)", factory=_read_bandwidth
     )
 
@@ -213,7 +216,7 @@ class Dram(Section):
     model: Literal["command", "pattern", "bandwidth", "ideal"] = text(
         "bandwidth", about="every DRAM command, patterns of them, bytes over bandwidth, or no time at all"
     )
-    bandwidth_gbps: float = unlimited(
+    bandwidth_gbps: Unlimited = unlimited(
         unit="1e9 bytes/s", about="bandwidth of all channels (default: the preset's peak)", factory=_preset_peak
     )
     latency_ns: float = number(
@@ -265,7 +268,7 @@ class Links(Section):
 
     chips: int = whole(low=1, high=65536, about="chips that work together")
     topology: Literal["ring", "torus", "mesh", "switch"] = text(about="how they are connected")
-    bandwidth_gbps: float = unlimited(unit="1e9 bytes/s", about="bandwidth of one link, each direction")
+    bandwidth_gbps: Unlimited = unlimited(unit="1e9 bytes/s", about="bandwidth of one link, each direction")
     latency_ns: float = number(high=1e9, unit="ns", about="of one hop", zero=True)
 
 

@@ -15,6 +15,8 @@ from pydantic_core import PydanticCustomError
 DTYPES = ("bool", "int8", "uint8", "int16", "fp16", "bf16", "int32", "fp32", "int64", "fp64")
 RATE_EXPECTED = 'a rate > 0: an integer, a decimal or a fraction such as "1/4" (parts up to 1000000)'
 _RATE_LIMIT = 10**6
+LEAST, MOST = 1e-6, 1e15  # of any quantity: products of them stay within 64 bits and a double's precision
+UNLIMITED_EXPECTED = f"a number >= {LEAST:g} and <= {MOST:g}, or .inf for unlimited"
 
 
 def refusal(what: str, *, path: str = "", remedy: str = "") -> PydanticCustomError:
@@ -27,6 +29,15 @@ def exact(number: float) -> Fraction:
     return Fraction(str(number))
 
 
+def _at_most(value: float) -> float:
+    if MOST < value < math.inf:
+        raise refusal(f"expected {UNLIMITED_EXPECTED}")
+    return value
+
+
+Unlimited = Annotated[float, AfterValidator(_at_most)]
+
+
 def whole(default: Any = ..., *, low: int, high: int, unit: str = "", about: str) -> Any:
     """An integer key within [low, high]."""
     extra: dict[str, Any] = {"unit": unit, "expected": f"an integer from {low} to {high}"}
@@ -34,16 +45,18 @@ def whole(default: Any = ..., *, low: int, high: int, unit: str = "", about: str
 
 
 def number(default: Any = ..., *, high: float, unit: str, about: str, zero: bool = False, factory: Any = None) -> Any:
-    """A finite number in (0, high], or [0, high] if `zero`. A `factory` makes the default from the keys before it."""
-    extra: dict[str, Any] = {"unit": unit, "expected": f"a number {'>=' if zero else '>'} 0 and <= {high:g}"}
-    limits: dict[str, Any] = {"ge" if zero else "gt": 0, "le": high, "allow_inf_nan": False}
+    """A finite number in [LEAST, high], or [0, high] if `zero`; a `factory` makes the default from the keys before."""
+    low = 0 if zero else LEAST
+    extra: dict[str, Any] = {"unit": unit, "expected": f"a number >= {low:g} and <= {high:g}"}
+    limits: dict[str, Any] = {"ge": low, "le": high, "allow_inf_nan": False}
     return Field(**_start(default, factory), **limits, description=about, json_schema_extra=extra)
 
 
 def unlimited(default: Any = ..., *, unit: str, about: str, factory: Any = None) -> Any:
-    """A number > 0 that may be `.inf`. A `factory` makes the default from the keys before it."""
-    extra: dict[str, Any] = {"unit": unit, "expected": "a number > 0, or .inf for unlimited"}
-    return Field(**_start(default, factory), gt=0, description=about, json_schema_extra=extra)
+    """A number in [LEAST, MOST], or `.inf`: for fields of type `Unlimited`. A `factory` makes the default from the keys
+    before it."""
+    extra: dict[str, Any] = {"unit": unit, "expected": UNLIMITED_EXPECTED}
+    return Field(**_start(default, factory), ge=LEAST, description=about, json_schema_extra=extra)
 
 
 def _start(default: Any, factory: Any) -> dict[str, Any]:

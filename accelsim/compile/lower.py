@@ -23,7 +23,7 @@ from accelsim.errors import InputError
 from accelsim.hardware.vector import pass_times
 from accelsim.trace.model import DTYPE_BYTES, Trace
 
-MOST_TILES = 8_000_000  # of one operator: about 5 GB of tasks
+MOST_TILES = 2_000_000  # of one operator: some gigabytes of tasks, and a minute
 Progress = Callable[[str, int, int], None]  # what, pieces done, of how many
 
 

@@ -2,13 +2,14 @@
 
 A heuristic over some thousand candidates at once: the cycles of each are estimated by the closed forms plus bytes over
 bandwidth. The least time wins; times in one step of a scale of about 1 % count as equal, and then the least DRAM
-traffic wins, the fewest tiles, the smallest buffers. Each term of the estimate falls, or stays, as capacity, bandwidth,
-lanes or rate grow, and the candidates do not depend on them, so the step of the chosen one never gets worse with a
-better machine.
+traffic wins, the fewest tiles down to eight, the smallest buffers. Each term of the estimate falls, or stays, as
+capacity, bandwidth, lanes or rate grow, and the candidates do not depend on them, so the step of the chosen one never
+gets worse with a better machine.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +26,7 @@ Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]  # estimated cycles: products of counts would leave int64
 
 ORDERS = (("m", "n", "k"), ("n", "m", "k"), ("m", "k", "n"), ("n", "k", "m"))  # searched; outer to inner
+_TILES_WANTED = 8  # fewer are no better: neighbours overlap with an operator tile by tile
 _STEPS_PER_DOUBLING = 64  # of the scale on which estimated times are compared: 1.1 %
 _MOST_ACCUMULATOR_SLOTS = 8  # of an array, beyond what its unfinished sums need
 _BURST_BYTES = 64  # a shorter run of a tile's row still moves a whole DRAM burst
@@ -226,7 +228,7 @@ def estimate_cycles(c: Candidates, costs: MatmulCosts) -> Float64:
     streamed = _array_cycles(c, costs)
     compute = streamed * c.rounds / c.outputs  # outputs are dealt whole
     memory = _cycles(loads, costs.load_rate) + _cycles(np.full_like(loads, stores), costs.store_rate)
-    busiest = np.maximum(np.maximum(compute, memory), max(_drain_cycles(c), costs.epilogue_cycles))
+    busiest = np.maximum(np.maximum(compute, memory), np.maximum(_drain_cycles(c), costs.epilogue_cycles))
     busiest = np.maximum(busiest, _slot_turns(c, costs, streamed))
     start = np.full(loads.shape, 0.0 if costs.a_on_chip and costs.b_on_chip else costs.latency)
     for operand, on_chip, width in _operands(c, costs):
@@ -286,14 +288,22 @@ def _share_cycles(work: MatmulWork, costs: MatmulCosts, steps: Int64, height: in
     return np.maximum(streamed, shifted)
 
 
-def _drain_cycles(c: Candidates) -> int:
-    """Cycles that reading finished rows out of the accumulator takes one array."""
+def _drain_cycles(c: Candidates) -> Float64:
+    """Cycles that reading finished rows out of the accumulator takes one array: a row of a fold, however narrow, takes
+    a PE step, and longer where the drain's rate is below its width."""
     view, p = c.work.view, c.work.array
-    if not p.fold_overlap or p.dataflow == "os" or p.drain_elements_per_cycle is None:
-        return 0
-    rows, cols = (view.m, view.n) if p.dataflow == "ws" else (view.n, view.m)
-    per_row = -(-p.cols * p.drain_elements_per_cycle.denominator // p.drain_elements_per_cycle.numerator)
-    return -(-view.batch * rows * -(-cols // p.cols) * per_row // c.arrays)
+    if not p.fold_overlap or p.dataflow == "os":
+        return np.zeros(c.outputs.shape)
+    rows, cols, tile = (view.m, view.n, c.tn) if p.dataflow == "ws" else (view.n, view.m, c.tm)
+    step = float(1 / p.rate)
+    rate = math.inf if p.drain_elements_per_cycle is None else float(p.drain_elements_per_cycle)
+
+    def folds(size: Int64) -> Int64:
+        return -(-size // p.cols)
+
+    per_row = np.maximum(step, np.ceil(np.minimum(np.minimum(tile, cols), p.cols) / rate))
+    total: Float64 = view.batch * rows * _summed(cols, tile, folds) * per_row / c.arrays
+    return total
 
 
 def _summed(total: int, tile: Int64, function: Callable[[Int64], Int64]) -> Int64:
@@ -361,7 +371,7 @@ def _best_of(c: Candidates, costs: MatmulCosts) -> tuple[tuple[int, ...], Tiling
     tied = np.nonzero(step == step.min())
     tm, tn, tk = (np.broadcast_to(size, step.shape)[tied] for size in (c.tm, c.tn, c.tk))
     few = Candidates(c.work, tm, tn, tk, c.order, c.resident, c.arrays)
-    tiles = few.loops["m"] * few.loops["n"] * few.loops["k"]
+    tiles = np.maximum(few.loops["m"] * few.loops["n"] * few.loops["k"], _TILES_WANTED)
     ranks = [traffic_bytes(few, costs)[0], tiles, buffer_bytes(few, costs), cycles[tied]]
     first = int(np.lexsort(ranks[::-1])[0])
     tiling = Tiling(int(tm[first]), int(tn[first]), int(tk[first]), c.order, c.resident)

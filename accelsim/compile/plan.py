@@ -178,6 +178,9 @@ class Planner:
         if head.kind == "reduce":
             rows = elements(head.outputs[0])
             return rows, elements(head.inputs[0]) // rows
+        if head.kind == "gather":  # an index after another, and what it picks of the table
+            rows = elements(head.inputs[1])
+            return rows, elements(head.outputs[0]) // rows
         shape = head.outputs[0].shape or (1,)
         if head.kind in ("loss", "scatter_add", "loss_backward"):
             shape = head.inputs[0].shape or (1,)

@@ -169,7 +169,7 @@ class _Lowering:
         if item.role == "row":
             return stream_access(view, width, self.begin // self.work.cols, self.length // self.work.cols)
         if head.kind == "gather":
-            return gather_access(view, width, self.begin, self.length)
+            return gather_access(view, width, self.work.cols, self.begin, self.length)
         if head.kind == "reduce" and number == 0:
             axes = tuple(head.attributes["axes"])
             return reduce_access(view, width, axes, self.work.cols, self.begin, self.length)

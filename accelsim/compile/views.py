@@ -84,11 +84,10 @@ def block_elements(view: Operand, full: tuple[int, ...]) -> int:
     return count
 
 
-def gather_access(table: Operand, width: int, begin: Int64, length: Int64) -> Access:
+def gather_access(table: Operand, width: int, columns: int, begin: Int64, length: Int64) -> Access:
     """Some rows of a table, nobody knows which: as many as the tile has, after the writers of all of them."""
-    columns = table.shape[-1]
     run = np.full_like(begin, columns)
-    pitch = np.full_like(begin, table.strides[0])
+    pitch = np.full_like(begin, max(columns, table.strides[0]))
     requests = _requests(width, np.full_like(begin, table.offset), length // columns, run, pitch)
     return Access(requests, _around(table, begin.size), begin)
 

@@ -109,8 +109,8 @@ def test_an_override_may_name_an_energy_entry_with_dots() -> None:
 @pytest.mark.parametrize(
     ("overrides", "start"),
     [
-        ({"clock_mhz": "-1"}, "--set clock_mhz=-1: clock_mhz: expected a number > 0"),
-        ({"clock_mhz": -1}, "overrides['clock_mhz']: clock_mhz: expected a number > 0"),
+        ({"clock_mhz": "-1"}, "--set clock_mhz=-1: clock_mhz: expected a number >= 1e-06"),
+        ({"clock_mhz": -1}, "overrides['clock_mhz']: clock_mhz: expected a number >= 1e-06"),
         ({"array.rowz": 1}, "overrides['array.rowz']: unknown key array.rowz; did you mean array.rows?"),
         ({"rows": 1}, "overrides['rows']: unknown key rows; did you mean array.rows?"),
         ({"clock_mhz.x": 1}, "overrides['clock_mhz.x']: clock_mhz: expected a number"),
