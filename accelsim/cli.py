@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -15,6 +16,7 @@ from accelsim.cli_look import explain, list_names, schema, show
 from accelsim.cli_run import gemm, simulate
 from accelsim.cli_verify import export, verify
 from accelsim.errors import InputError, InternalError
+from accelsim.report.numbers import printable
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -37,6 +39,7 @@ for command in (simulate, gemm, list_names, show, explain, schema, export, verif
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line and exit: 0 done, 1 the run failed, 2 bad input, 130 interrupted."""
+    _make_streams_safe()
     code = run(arguments)
     try:
         sys.stdout.flush()
@@ -46,6 +49,16 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if code == DONE and not isinstance(error, BrokenPipeError):
             code = _cannot_write(error)
     sys.exit(code)
+
+
+def _make_streams_safe() -> None:
+    """A closed stdout or stderr swallows what is written; one that cannot encode a character shows its escape."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  (open until the end)
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -62,7 +75,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except InputError as error:
-        click.echo(f"accelsim: {error}", err=True)
+        click.echo(f"accelsim: {printable(str(error))}", err=True)
         return BAD_INPUT
     except InternalError as error:
         return _our_fault(str(error))
@@ -80,12 +93,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _cannot_write(error: OSError) -> int:
     name = f" ({error.filename})" if error.filename else ""
-    click.echo(f"accelsim: the system refuses: {error.strerror or error}{name}", err=True)
+    click.echo(f"accelsim: the system refuses: {error.strerror or error}{printable(name)}", err=True)
     return FAILED
 
 
 def _our_fault(what: str) -> int:
-    click.echo(f"accelsim: internal error: {what}", err=True)
+    click.echo(f"accelsim: internal error: {printable(what)}", err=True)
     click.echo(
         f"This is a fault of accelsim {__version__}, not yours: please report it with the command line.", err=True
     )

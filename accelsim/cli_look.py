@@ -9,16 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli_options import arch_options, check_outputs, load_work, plan_options, trace_options
+from accelsim.cli_options import arch_options, check_outputs, load_work, named_file, plan_options, trace_options
 from accelsim.cli_table import print_table
 from accelsim.files import write_whole_text
+from accelsim.report.numbers import printable
 
 if TYPE_CHECKING:
     from accelsim.arch.describe import Row
     from accelsim.compile.program import OperatorPlan
     from accelsim.trace.model import Op, Trace
 
-PLAN_COLUMNS = ("id", "layer", "kind", "tile", "order", "estimate", "buffers", "name", "places and passes")
+PLAN_COLUMNS = (
+    "id",
+    "layer",
+    "kind",
+    "tile",
+    "loops",
+    "dataflow",
+    "mapper's estimate",
+    "buffers",
+    "name",
+    "places and passes",
+)
 
 
 @click.command(name="list")
@@ -34,7 +46,7 @@ def show() -> None:
 
 
 @show.command("arch")
-@click.argument("name")
+@click.argument("name", callback=named_file)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one key first.")
 def show_arch(name: str, settings: tuple[str, ...]) -> None:
     """Every key of a machine with its value and unit, which of them are unused and why, and what follows from them."""
@@ -42,20 +54,20 @@ def show_arch(name: str, settings: tuple[str, ...]) -> None:
     from accelsim.arch.describe import describe
 
     arch = load_arch(name, parse_settings(settings))
-    click.echo(f"{arch.name}: {arch.description}\n")
+    click.echo(printable(f"{arch.name}: {arch.description}") + "\n")
     rows = [row for row in describe(arch) if row.key not in ("name", "description")]
     print_table(("key", "value", "unit", "about"), [(row.key, _yaml(row.value), row.unit, _about(row)) for row in rows])
 
 
 @show.command("trace")
-@click.argument("name")
+@click.argument("name", callback=named_file)
 @click.option("--layers", metavar="A:B", help="Only the layers from A up to, not including, B.")
 @click.option("--operators", is_flag=True, help="A line for every operator instead of one for every kind.")
 def show_trace(name: str, layers: str | None, operators: bool) -> None:
     """What a trace computes: model, run, and its operators by kind."""
     trace = load_work(name, layers)
     for key, value in _facts(trace).items():
-        click.echo(f"{key:<10} {value}")
+        click.echo(f"{key:<10} {printable(value)}")
     click.echo()
     if operators:
         print_table(("id", "layer", "kind", "MACs", "output", "name"), [_operator(trace, op) for op in trace.ops])
@@ -87,7 +99,8 @@ def show_program(
 
     given = None if mapping is None else read_mapping(mapping)
     program = compile_program(arch, trace, fusion=fusion, residency=residency == "on", mapping=given)
-    click.echo(f"{trace.name} on {arch.name}: {program.size:,} tasks, {program.edge_producer.size:,} edges\n")
+    names = printable(f"{trace.name} on {arch.name}")
+    click.echo(f"{names}: {program.size:,} tasks, {program.edge_producer.size:,} edges\n")
     print_table(PLAN_COLUMNS, _plan_rows(trace, program.plans))
     if mapping_out is not None:
         write_whole_text(mapping_out, dump_mapping(program))
@@ -95,7 +108,9 @@ def show_program(
 
 @click.command()
 @click.argument("metric")
-@click.option("--json", "json_path", metavar="FILE", help="A result, whose numbers are put into the formula.")
+@click.option(
+    "--json", "json_path", metavar="FILE", callback=named_file, help="A result, whose numbers are put into the formula."
+)
 def explain(metric: str, json_path: str | None) -> None:
     """What a number of a result means: its unit and formula, and with --json the formula with that run's numbers."""
     from accelsim.measure import metrics
@@ -212,11 +227,10 @@ def _plan_rows(trace: Trace, plans: Iterable[OperatorPlan]) -> list[tuple[object
 
 def _plan_row(op: Op, plan: OperatorPlan, folded: Iterable[int]) -> tuple[object, ...]:
     if plan.fused_into is not None:
-        return op.id, op.layer, op.kind, None, None, None, None, op.name, f"computed with {plan.fused_into}"
+        return op.id, op.layer, op.kind, *[None] * 5, op.name, f"computed with {plan.fused_into}"
     tile = "x".join(map(str, plan.tile)) if plan.tile else f"{plan.tile_rows} rows" if plan.tile_rows else None
-    order = " ".join((*(plan.order or ()), plan.dataflow or "")).strip() or None
-    estimate = plan.estimated_cycles or None
-    return op.id, op.layer, op.kind, tile, order, estimate, plan.buffer_bytes, op.name, _choices(plan, folded)
+    chosen = tile, " ".join(plan.order or ()) or None, plan.dataflow or None, plan.estimated_cycles or None
+    return op.id, op.layer, op.kind, *chosen, plan.buffer_bytes, op.name, _choices(plan, folded)
 
 
 def _choices(plan: OperatorPlan, folded: Iterable[int]) -> str:

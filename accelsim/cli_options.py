@@ -33,9 +33,25 @@ def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
     return decorate
 
 
+def named_file(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """A click callback that refuses `-`: what is read or written there must have a name. Raises InputError."""
+    given = value if isinstance(value, tuple) else (value,)
+    if "-" in given:
+        name = parameter.opts[-1] if parameter.param_type_name == "option" else parameter.human_readable_name
+        what = "standard input and output are not taken here"
+        raise InputError(what, where=name, value="-", remedy="give the name of a file; ./- if it is called so")
+    return value
+
+
 arch_options = options(
     click.option(
-        "--arch", "arch_name", default=DEFAULT_ARCH, show_default=True, metavar="FILE|NAME", help="The machine."
+        "--arch",
+        "arch_name",
+        default=DEFAULT_ARCH,
+        show_default=True,
+        metavar="FILE|NAME",
+        callback=named_file,
+        help="The machine.",
     ),
     click.option(
         "--set",
@@ -47,7 +63,13 @@ arch_options = options(
 )
 trace_options = options(
     click.option(
-        "--trace", "trace_name", default=DEFAULT_TRACE, show_default=True, metavar="FILE|NAME", help="The work."
+        "--trace",
+        "trace_name",
+        default=DEFAULT_TRACE,
+        show_default=True,
+        metavar="FILE|NAME",
+        callback=named_file,
+        help="The work.",
     ),
     click.option("--layers", metavar="A:B", help="Only the layers from A up to, not including, B."),
 )
@@ -66,7 +88,12 @@ plan_options = options(
         show_default=True,
         help="Whether tensors stay on chip between operators when they fit.",
     ),
-    click.option("--mapping", metavar="FILE", help="YAML list of tiles, orders and dataflows for chosen operators."),
+    click.option(
+        "--mapping",
+        metavar="FILE",
+        callback=named_file,
+        help="YAML list of tiles, orders and dataflows for chosen operators.",
+    ),
 )
 engine_option = click.option(
     "--engine",

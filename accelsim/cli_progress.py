@@ -7,6 +7,8 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
+from accelsim.report.numbers import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -32,7 +34,7 @@ class StderrProgress:
 
     def __call__(self, message: str, done: int = 0, of: int = 0) -> None:
         with self._lock:
-            self._message, self._done, self._of = message, done, of
+            self._message, self._done, self._of = printable(message), done, of
             if self._begun:
                 self._show()
 

@@ -12,12 +12,13 @@ from accelsim.cli_options import (
     check_outputs,
     engine_option,
     load_work,
+    named_file,
     output_options,
     plan_options,
     trace_options,
 )
 from accelsim.cli_progress import StderrProgress
-from accelsim.files import write_whole_text
+from accelsim.files import utf8, write_whole_text
 
 if TYPE_CHECKING:
     from accelsim.api import Result
@@ -67,7 +68,9 @@ def simulate(
 @click.option("--dtype", default="int8", show_default=True, help="Dtype of the operands.")
 @click.option("--out-dtype", help="Dtype of the output.  [default: that of the operands]")
 @click.option("--resident", type=click.Choice(["a", "b"]), multiple=True, help="An operand that is on chip already.")
-@click.option("--csv", "csv_path", metavar="FILE", help="A list of matmuls, a line each, instead of M N K.")
+@click.option(
+    "--csv", "csv_path", metavar="FILE", callback=named_file, help="A list of matmuls, a line each, instead of M N K."
+)
 @engine_option
 @output_options
 def gemm(
@@ -125,7 +128,7 @@ def _write_timeline(result: Result, path: str | None) -> None:
 
 def _show(result: Result, json_path: str | None) -> None:
     if json_path == "-":
-        click.echo(result.to_json(), nl=False)
+        click.echo(utf8(result.to_json()), nl=False)  # JSON is UTF-8 whatever the terminal is
         return
     if json_path is not None:
         write_whole_text(json_path, result.to_json())

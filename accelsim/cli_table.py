@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import click
 
+from accelsim.report.numbers import printable
+
 GAP = "  "
 MIN_LAST = 24
 
@@ -35,7 +37,7 @@ def _text(cell: object) -> str:
         return "-"
     if isinstance(cell, bool):
         return str(cell).lower()
-    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+    return f"{cell:,}" if isinstance(cell, int) else printable(str(cell))
 
 
 def _is_numeric(column: Sequence[object]) -> bool:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli_options import load_work
+from accelsim.cli_options import load_work, named_file
 from accelsim.cli_progress import StderrProgress
+from accelsim.report.numbers import printable
 
 if TYPE_CHECKING:
     from accelsim.engine.random_programs import Comparison
@@ -23,7 +24,14 @@ def verify() -> None:
 @verify.command()
 @click.option("--count", type=click.IntRange(min=0), default=200, show_default=True, help="Random Programs.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the first of them.")
-@click.option("--arch", "archs", multiple=True, metavar="FILE|NAME", help="A machine.  [default: every shipped one]")
+@click.option(
+    "--arch",
+    "archs",
+    multiple=True,
+    metavar="FILE|NAME",
+    callback=named_file,
+    help="A machine.  [default: every shipped one]",
+)
 @click.option(
     "--trace",
     "traces",
@@ -31,6 +39,7 @@ def verify() -> None:
     default=("bert_tiny_fwd_b1_s128",),
     show_default=True,
     metavar="FILE|NAME",
+    callback=named_file,
     help="A trace, simulated on each machine. May be given several times.",
 )
 @click.option("--layers", metavar="A:B", help="Only these layers of each trace.")
@@ -67,7 +76,7 @@ def _real_programs(
 
     for trace_name in traces:
         for arch_name in archs:
-            name = f"{trace_name} on {arch_name}"
+            name = printable(f"{trace_name} on {arch_name}")
             progress(f"comparing {name}")
             program = compile_program(load_arch(arch_name), load_work(trace_name, layers))
             yield compare(program, name, progress)
@@ -110,7 +119,14 @@ def export() -> None:
     help="int8, bf16 or fp32; traces/README.md says which tensors have which dtype.",
 )
 @click.option("--mlm", is_flag=True, help="With the masked-language-model head instead of the pooler.")
-@click.option("-o", "--output", required=True, metavar="FILE", help="The trace to write, such as mine.jsonl.gz.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    callback=named_file,
+    help="The trace to write, such as mine.jsonl.gz.",
+)
 def bert(model: str, batch: int, seq: int, precision: str, mlm: bool, output: str) -> None:
     """Record a forward pass of a BERT model, built from its configuration; no weights are fetched."""
     from accelsim.files import check_writable
@@ -123,4 +139,4 @@ def bert(model: str, batch: int, seq: int, precision: str, mlm: bool, output: st
         progress(f"recording {model}, batch {batch}, {seq} tokens")
         trace = export_bert(model, batch=batch, seq=seq, precision=precision, mlm=mlm)
         write_trace(trace, output)
-    click.echo(f"{output}: {len(trace.ops)} operators, {len(trace.tensors)} tensors, {trace.macs:,} MACs")
+    click.echo(f"{printable(output)}: {len(trace.ops)} operators, {len(trace.tensors)} tensors, {trace.macs:,} MACs")

@@ -37,7 +37,12 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
 def write_whole_text(path: str | Path, text: str) -> None:
     """Write `text` as UTF-8 through `whole_file`. Raises InputError."""
     with whole_file(path) as stream:
-        stream.write(text.encode())
+        stream.write(utf8(text))
+
+
+def utf8(text: str) -> bytes:
+    """`text` as UTF-8; a lone surrogate, which has none, becomes the escape `\\udc80` that JSON and YAML read back."""
+    return text.encode(errors="backslashreplace")
 
 
 def check_writable(path: str | Path) -> None:

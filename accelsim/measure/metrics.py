@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FORMAT = "accelsim-result/1"
 
 _TABLE = Path(__file__).with_name("metrics.yaml")
+_WORDS = Path(__file__).with_name("words.yaml")
+_INDEX = re.compile(r"\[(\d+)\]")
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
 
@@ -68,17 +70,36 @@ def metric_of(path: Sequence[str]) -> Metric:
     raise InternalError(f"the Result's key {'.'.join(path)} has no entry in metrics.yaml")
 
 
-def find_metrics(query: str) -> tuple[Metric, ...]:
-    """The metrics that `query` names: the exact name, else all whose path ends with it (`utilization`).
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of the report that is no metric's name: what it means, and the metrics or paths of a Result behind it."""
 
-    Brackets may be left out, and a unit, component or other free name may stand for `*`. Raises InputError with the
-    nearest names when there is none.
+    meaning: str
+    metrics: tuple[str, ...]
+
+
+@cache
+def list_words() -> Mapping[str, Word]:
+    """The words of the report by their lower-case spelling, synonyms one by one (words.yaml)."""
+    table = yaml.safe_load(_WORDS.read_text(encoding="utf-8"))
+    words = {names: Word(entry["meaning"], tuple(entry["metrics"])) for names, entry in table.items()}
+    return {name.strip(): word for names, word in words.items() for name in names.split(",")}
+
+
+def find_metrics(query: str) -> tuple[Metric, ...]:
+    """The metrics that `query` names: the exact name, else a word of the report, else all whose path ends with it.
+
+    Brackets may be left out or hold a row's number, and a unit, component or other free name may stand for `*`. Raises
+    InputError with the nearest names when there is none.
     """
-    wanted = tuple(part for part in query.strip().replace("[]", "").split(".") if part)
+    word = _word_of(query)
+    if word is not None:
+        return tuple(find_metrics(name)[0] for name in word.metrics)
+    wanted = tuple(part for part in _without_rows(query).split(".") if part)
     bare = {metric: tuple(part for part in metric.segments if part != "[]") for metric in list_metrics()}
     exact = [metric for metric, parts in bare.items() if parts == wanted]
     ending = [metric for metric, parts in bare.items() if wanted and parts[-len(wanted) :] == wanted]
-    within = [metric for metric, parts in bare.items() if _names_one(parts, query.strip())]
+    within = [metric for metric, parts in bare.items() if _names_one(parts, _without_rows(query))]
     found = exact or ending or sorted(within, key=_names_in)[-1:]
     if not found:
         raise InputError("unknown metric", where="metric", value=query, remedy=_nearest(query))
@@ -88,16 +109,28 @@ def find_metrics(query: str) -> tuple[Metric, ...]:
 def explain(metric: str, result: Result | None = None) -> str:
     """What a metric means, its unit and formula; with `result` also the formula with that run's own numbers.
 
-    A metric of a row (an operator, a unit) is shown for the row in which it is largest. Raises InputError for an
-    unknown name.
+    A metric of a row (an operator, a unit) is shown for the row that `metric` numbers (`operators[3].cycles`), else for
+    the one in which it is largest. Raises InputError for an unknown name, or a row that the run has not.
     """
     first, *others = find_metrics(metric)
-    lines = [first.name, f"  {first.meaning}", f"  unit      {first.unit}", f"  formula   {first.plain_formula}"]
+    word = _word_of(metric)
+    lines = [] if word is None else [f"{' '.join(metric.split())}: {word.meaning}", ""]
+    lines += [first.name, f"  {first.meaning}", f"  unit      {first.unit}", f"  formula   {first.plain_formula}"]
     if result is not None:
-        lines.append(f"  this run  {_worked(first, metric.strip(), result.data)}")
+        path = metric.strip() if word is None else word.metrics[0]
+        lines.append(f"  this run  {_worked(first, path, result.data)}")
     if others:
         lines.append(f"  also      {', '.join(other.name for other in others)}")
     return "\n".join(lines)
+
+
+def _word_of(query: str) -> Word | None:
+    return list_words().get(" ".join(query.lower().split()))
+
+
+def _without_rows(query: str) -> str:
+    """`operators[3].cycles`, `operators.3.cycles` and `operators[].cycles` as `operators.cycles`."""
+    return re.sub(r"\[\d*\]|\.\d+(?=\.|$)", "", query.strip())
 
 
 def _spelled_out(key: str) -> Iterator[str]:
@@ -121,7 +154,7 @@ def _names_one(parts: Sequence[str], query: str) -> bool:
     if not {"*", "**"} & set(parts):
         return False
     pattern = r"\.".join(".+" if part in ("*", "**") else re.escape(part) for part in parts)
-    return re.fullmatch(pattern, query.replace("[]", "")) is not None
+    return re.fullmatch(pattern, query) is not None
 
 
 def _names_in(metric: Metric) -> int:
@@ -133,6 +166,7 @@ def _nearest(query: str) -> str:
     names = [metric.name.replace("[]", "") for metric in list_metrics()]
     last = {name.rsplit(".", 1)[-1]: name for name in names}
     close = get_close_matches(query, names, 3, 0.5) or [last[key] for key in get_close_matches(query, last, 3, 0.5)]
+    close = get_close_matches(query.lower(), list_words(), 1, 0.8) + close
     return f"nearest: {', '.join(close)}" if close else "`accelsim list metrics` names all"
 
 
@@ -164,7 +198,11 @@ def _places(
 def _worked(metric: Metric, query: str, data: Mapping[str, Any]) -> str:
     """The metric's value in this run after the formula's numbers, and where that is when there are several."""
     everywhere = list(_places(metric.segments, data, data))
-    places = [place for place in everywhere if ".".join(place.path) == query] or everywhere
+    named = _INDEX.sub(r".\1", query)
+    places = [place for place in everywhere if ".".join(place.path) == named]
+    if not places and named != query:
+        raise InputError("this run has no such row", where="metric", value=query, remedy="rows count from 0")
+    places = places or everywhere
     if not places:
         return "0 (not in this run)"
     place = max(places, key=lambda place: _size(place.value))

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from pathlib import Path
 
-from accelsim.measure.metrics import Metric, list_metrics
+from accelsim.measure.metrics import Metric, Word, list_metrics, list_words
 from accelsim.measure.schema import result_schema
 
 _TITLE = """# Metrics of a Result
 
-Made from `accelsim/measure/metrics.yaml` by `python -m accelsim.measure.reference`; do not edit.
+Made from `accelsim/measure/metrics.yaml` and `words.yaml` by `python -m accelsim.measure.reference`; do not edit.
 
 `accelsim explain NAME` prints one entry, `accelsim list metrics` names all. In names `[]` is one row of a list, `*` any
 name and `**` whatever lies below. Units: a cycle is one of the core's clock, GB = 1e9 bytes, KiB = 1024 bytes.
+"""
+
+_WORDS_TITLE = """
+## Words of the report
+
+Words on the screen that are no key of a Result; `accelsim explain` takes them too.
 """
 
 _TABLE_HEAD = ("| name | unit | formula | meaning |", "|---|---|---|---|")
@@ -26,6 +33,8 @@ def metrics_page() -> str:
         if len(metric.segments) == 1:
             lines += [f"\n## {metric.name}\n\n{metric.meaning}\n", *_TABLE_HEAD]
         lines.append(_row(metric))
+    lines += [_WORDS_TITLE, "| word | meaning | metrics |", "|---|---|---|"]
+    lines += [_word_row(word, list(names)) for word, names in groupby(list_words(), key=list_words().__getitem__)]
     return "\n".join(lines) + "\n"
 
 
@@ -37,6 +46,12 @@ def schema_text() -> str:
 def _row(metric: Metric) -> str:
     cells = (f"`{metric.name}`", metric.unit, metric.plain_formula, metric.meaning)
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _word_row(word: Word, names: list[str]) -> str:
+    """One line for the synonyms `names` of a word."""
+    metrics = ", ".join(f"`{name}`" for name in word.metrics)
+    return f"| {', '.join(names)} | {word.meaning} | {metrics} |"
 
 
 def main(root: Path = Path()) -> None:

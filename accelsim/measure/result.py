@@ -111,10 +111,11 @@ class Result:
     @classmethod
     def from_file(cls, path: str | Path) -> Result:
         """A Result from a file that `--json` wrote. Raises InputError when it cannot be read or is not one."""
+        remedy = "give a file that `accelsim simulate --json FILE` wrote"
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InputError(f"cannot read the Result: {error}", where=str(path)) from None
+            data = json.loads(Path(path).read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(_unreadable(error), where=str(path), remedy=remedy) from error
         return cls.from_dict(data)
 
     def __repr__(self) -> str:
@@ -150,3 +151,12 @@ def _shown(cell: object) -> str:
     if isinstance(cell, float):
         return f"{cell:,.4g}"
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def _unreadable(error: Exception) -> str:
+    """Why a file is no Result, in a few words."""
+    if isinstance(error, OSError):
+        return f"cannot be read ({(error.strerror or str(error)).lower()})"
+    if isinstance(error, json.JSONDecodeError):
+        return f"is not JSON (line {error.lineno}, column {error.colno})"
+    return "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "is not a Result"

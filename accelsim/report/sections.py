@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from accelsim.report.numbers import printable, shortened
+
 Data = Mapping[str, Any]
 Row = dict[str, Any]
 Spread = tuple[float, float, float]  # nominal, low, high
 
+NOTABLE_SHARE = 0.01
 PATH_ROWS = 4
 KIND_ROWS = 5
 CAUSES_SHOWN = 4
@@ -69,15 +72,22 @@ def short_label(name: str | None) -> str:
     return label.removeprefix("array ").removeprefix("DRAM ").removesuffix(" unit")
 
 
-def machine_line(data: Data) -> str:
-    """What was run on what: `bert_base_fwd_b1_s128 on tpu_like (128x128 ws, 1000 MHz, hbm2_2000 256 GB/s)`."""
+def machine_lines(data: Data, width: int) -> list[str]:
+    """What was run on what: `bert_base_fwd_b1_s128 on tpu_like (128x128 ws, 1000 MHz, hbm2_2000 256 GB/s)`.
+
+    The part in brackets takes a second line where one of `width` columns does not hold both.
+    """
     arch = data["provenance"]["arch"]
     array, dram = arch["array"], arch["dram"]
     count = f"{array['count']} x " if array["count"] > 1 else ""
     memory = "ideal memory" if dram["model"] == "ideal" else f"{dram['preset']} {_plain(dram['bandwidth_gbps'])} GB/s"
     shape = f"{count}{array['rows']}x{array['cols']} {array['dataflow']}"
-    name = data["provenance"]["trace"]["name"]
-    return f"{name} on {arch['name']} ({shape}, {_plain(arch['clock_mhz'])} MHz, {memory})"
+    facts = f"({shape}, {_plain(arch['clock_mhz'])} MHz, {memory})"
+    name = printable(data["provenance"]["trace"]["name"])
+    machine = shortened(f" on {printable(arch['name'])}", width // 2)
+    if len(name + machine) + 1 + len(facts) <= width:
+        return [f"{name}{machine} {facts}"]
+    return [shortened(name, width - len(machine)) + machine, f"  {shortened(facts, width - 2)}"]
 
 
 def _plain(value: float | str) -> str:
@@ -103,6 +113,19 @@ def busiest_units(data: Data) -> dict[str, Row]:
         if busy and kind in _MAIN_UNITS and busy > sum(best.get(kind, {"busy": {}})["busy"].values()):
             best[kind] = unit
     return {_LABELS[kind]: best[kind] for kind in _MAIN_UNITS if kind in best}
+
+
+def scratchpad_limits(data: Data) -> list[tuple[str, int]]:
+    """Kinds of units to whose busy time the scratchpad's bandwidth adds more than 1 % of the run, most cycles first.
+
+    Of several arrays or queues the one with most cycles counts.
+    """
+    most: dict[str, int] = {}
+    for name, unit in data["units"].items():
+        added = unit["busy"].get("scratchpad", 0)
+        if added > NOTABLE_SHARE * data["total"]["cycles"]:
+            most[short_label(name)] = max(added, most.get(short_label(name), 0))
+    return sorted(most.items(), key=lambda item: -item[1])
 
 
 def cause_label(cause: str) -> str:

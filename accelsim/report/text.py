@@ -11,6 +11,8 @@ from rich.text import Text
 
 from accelsim.report.numbers import (
     bar,
+    compact,
+    count,
     decimals,
     fixed,
     percent,
@@ -19,7 +21,6 @@ from accelsim.report.numbers import (
     ratio,
     scaled,
     shortened,
-    significant,
 )
 from accelsim.report.sections import (
     KIND_WIDTH,
@@ -28,9 +29,10 @@ from accelsim.report.sections import (
     dominant_causes,
     energy_rows,
     kind_rows,
-    machine_line,
+    machine_lines,
     path_rows,
     peak_share,
+    scratchpad_limits,
     short_label,
     single_operator,
 )
@@ -39,8 +41,18 @@ if TYPE_CHECKING:
     from accelsim.measure.result import Result
 
 WIDTH = 80
+MAX_LINES = 40
+_COUNT_WIDTH = 13
+_PEAK_NOTE = "% of peak counts only multiply-adds; busy also counts fill, padding and slowdown"
 _BAR = 24
+_BOUNDS = {
+    "compute_cycles": "compute",
+    "dram_cycles": "DRAM",
+    "vector_cycles": "vector",
+    "dependency_cycles": "dependency chain",
+}
 Data = Mapping[str, Any]
+Part = Text | Table
 
 
 def show(result: Result, console: Console | None = None) -> None:
@@ -60,41 +72,54 @@ def render(result: Result, *, ascii_only: bool = False) -> RenderableType:
     """The report as a rich renderable, 80 columns wide; `ascii_only` for terminals without block characters."""
     data = result.data
     blank = Text("")
-    parts: list[RenderableType] = [*_headline(data), blank, _bounds(data), blank, _critical_path(data, ascii_only)]
-    parts += [blank, _units(data), blank]
+    parts: list[Part] = [*_headline(data), blank, _bounds(data), blank, _critical_path(data, ascii_only)]
+    note = Text(_PEAK_NOTE, style="dim")
+    parts += [blank, _units(data), *_scratchpad(data), note, blank]
     chosen = single_operator(data)
     parts += [Text(chosen, overflow="fold")] if chosen else _kinds(data)
-    return Group(*parts, blank, _energy(data, ascii_only))
+    parts += [blank, _energy(data, ascii_only)]
+    return Group(*_fitted(parts, spare=(note, blank)))
 
 
-def _headline(data: Data) -> Iterator[RenderableType]:
+def _fitted(parts: list[Part], spare: Sequence[Part]) -> list[Part]:
+    """The parts in MAX_LINES, without as many of the `spare` ones, the first of them first, as do not fit."""
+    excess = max(0, sum(map(_height, parts)) - MAX_LINES)
+    order = [index for candidate in spare for index, part in enumerate(parts) if part is candidate]
+    dropped = set(order[:excess])
+    return [part for index, part in enumerate(parts) if index not in dropped]
+
+
+def _height(part: Part) -> int:
+    return part.row_count + 1 if isinstance(part, Table) else max(1, -(-len(part) // WIDTH))
+
+
+def _headline(data: Data) -> Iterator[Text]:
     total, arguments = data["total"], data["provenance"]["arguments"]
     energy = sum(data["energy_pj"].values()) * 1e-12
     power = data["average_power_w"]["nominal"]
-    yield Text(shortened(machine_line(data), WIDTH), style="bold")
-    tops = 2e-12 * total["macs"] / total["seconds"] if total["seconds"] else 0.0
+    for line in machine_lines(data, WIDTH):
+        yield Text(line, style="bold")
+    operations = 2 * total["macs"] / total["seconds"] if total["seconds"] else 0.0
     facts = [
-        f"{total['cycles']:,} cycles",
+        f"{count(total['cycles'], 19)} cycles",
         quantity(total["seconds"], "s"),
         f"{percent(total['utilization'], 1) or 0} % of peak",
-        f"{significant(tops)} TOPS",
+        compact(operations, "OPS"),
         quantity(energy, "J"),
         *([] if power is None else [quantity(power, "W")]),
     ]
-    yield Text("   ".join(facts), style="bold cyan")
+    line = "   ".join(facts)
+    yield Text(line if len(line) <= WIDTH else " ".join(facts), style="bold cyan")
     kept = {True: "on", False: "off", None: "-"}[arguments.get("residency")]
-    per_inference = f"batch {total['batch']}: {total['cycles_per_inference']:,.0f} cycles per inference"
+    per_inference = f"batch {total['batch']}: {count(round(total['cycles_per_inference']), 19)} cycles per inference"
     yield Text(f"{per_inference}; fusion {arguments.get('fusion')}, residency {kept}", style="dim")
 
 
 def _bounds(data: Data) -> Table:
     """Each bound, and how many times it the run takes."""
     bounds, cycles = data["bounds"], data["total"]["cycles"]
-    names = (
-        name.removesuffix("_cycles").replace("dram", "DRAM").replace("dependency", "dependencies") for name in bounds
-    )
-    table = _table("Lower bounds", *names)
-    table.add_row("cycles", *(f"{bound:,}" for bound in bounds.values()))
+    table = _table("Lower bounds", *(_BOUNDS.get(name, name) for name in bounds))
+    table.add_row("cycles at least", *(count(bound, _COUNT_WIDTH) for bound in bounds.values()))
     closest = max(bounds.values())
     marks = [Text(ratio(cycles, bound), style="bold" if bound == closest else "") for bound in bounds.values()]
     table.add_row("this run takes", *marks)
@@ -108,7 +133,7 @@ def _critical_path(data: Data, ascii_only: bool) -> Table:
     for label, cycles in path_rows(data):
         share = cycles / total if total else 0.0
         mark = Text(bar(share, _BAR, ascii_only=ascii_only), style="cyan")
-        table.add_row(label, f"{cycles:,}", percent(cycles, total), mark)
+        table.add_row(label, count(cycles, 19), percent(cycles, total), mark)
     return table
 
 
@@ -118,7 +143,9 @@ def _units(data: Data) -> Table:
     causes = dominant_causes(units)
     others = any(set(unit["stalls"]) - set(causes) for unit in units.values())
     heads = [*map(cause_label, causes), *(["other"] if others else [])]
-    heads[:1] = [f"wait: {head}" for head in heads[:1]]
+    if heads:  # brackets hold together what the unit waits for
+        heads[0] = f"waits for ({heads[0]}"
+        heads[-1] += ")"
     table = _table("Units, % of time", "busy", *heads, "idle")
     for label, unit in units.items():
         waits = [unit["stalls"].get(cause, 0) for cause in causes]
@@ -128,7 +155,15 @@ def _units(data: Data) -> Table:
     return table
 
 
-def _kinds(data: Data) -> Iterator[RenderableType]:
+def _scratchpad(data: Data) -> Iterator[Text]:
+    """One line when the scratchpad's bandwidth holds units up: which, and by what share of the run."""
+    total = data["total"]["cycles"]
+    limits = [f"{unit} {percent(added, total)}" for unit, added in scratchpad_limits(data)]
+    if limits:
+        yield Text(f"scratchpad bandwidth adds, % of time: {', '.join(limits)}", style="bold")
+
+
+def _kinds(data: Data) -> Iterator[Part]:
     """Operator kinds with tasks of their own, then which others they took in."""
     rows, total = kind_rows(data), data["total"]["cycles"]
     unit = prefix(sum(data["energy_pj"].values()) * 1e-12)
@@ -137,10 +172,10 @@ def _kinds(data: Data) -> Iterator[RenderableType]:
     size, name = (1e9, "GB") if max(moved) >= 1e10 else (1e6, "MB")
     table = _table("Operators", "count", "cycles", "%", "% peak", f"DRAM {name}", f"{unit}J", gap=_gap(rows, total))
     table.add_column(" bound by", no_wrap=True)
-    for row, energy, count in zip(rows, energies, moved, strict=True):
+    for row, energy, size_bytes in zip(rows, energies, moved, strict=True):
         table.add_row(
-            shortened(row["kind"], KIND_WIDTH), f"{row['operators']:,}", f"{row['cycles']:,}",
-            percent(row["cycles"], total), _peak(row), fixed(count / size, decimals(max(moved) / size)),
+            shortened(row["kind"], KIND_WIDTH), f"{row['operators']:,}", count(row["cycles"], _COUNT_WIDTH),
+            percent(row["cycles"], total), _peak(row), fixed(size_bytes / size, decimals(max(moved) / size)),
             fixed(energy, decimals(max(energies))), f" {short_label(row['bound_by'])}",
         )  # fmt: skip
     yield table

@@ -138,7 +138,8 @@ def test_notebook_table_is_plain_and_escaped(result):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "cannot read the Result"),
+        ("{", r"damaged.json: is not JSON \(line 1, column 2\); give a file"),
+        ("[" * 100_000, "is not a Result; give a file"),
         ("[]", "not a Result of this version"),
         ('{"format": "accelsim-result/9"}', "got 'accelsim-result/9'"),
         ('{"format": "accelsim-result/1"}', "has no 'provenance'"),

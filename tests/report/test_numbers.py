@@ -2,7 +2,19 @@
 
 import pytest
 
-from accelsim.report.numbers import bar, decimals, fixed, percent, quantity, ratio, shortened, significant
+from accelsim.report.numbers import (
+    bar,
+    compact,
+    count,
+    decimals,
+    fixed,
+    percent,
+    printable,
+    quantity,
+    ratio,
+    shortened,
+    significant,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +62,22 @@ def test_column_has_one_number_of_decimals() -> None:
 
 def test_long_text_is_cut_with_dots() -> None:
     assert [shortened("abcdef", 6), shortened("abcdefg", 6)] == ["abcdef", "abc..."]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0, "0"), (12.3, "12.3"), (1230, "1.23 k"), (7.31e13, "73.1 T"), (9e14, "900 T"), (1.234e18, "1.23e18")],
+)
+def test_compact_form_of_large_numbers(value: float, shown: str) -> None:
+    assert compact(value) == shown
+    assert compact(value, "OPS") == (f"{shown}OPS" if shown[-1].isalpha() else f"{shown} OPS")
+
+
+def test_count_is_exact_while_it_fits() -> None:
+    assert [count(value, 9) for value in (1_234_567, 12_345_678)] == ["1,234,567", "12.3 M"]
+    assert [fixed(value, 1) for value in (999_999.4, 2e6)] == ["999,999.4", "2.00 M"]
+    assert ratio(5e6, 1) == "5.00 Mx"
+
+
+def test_what_would_act_on_a_terminal_is_escaped() -> None:
+    assert printable("Größe 1\x1b[2J\r\n\udc80") == r"Größe 1\x1b[2J\r\n\udc80"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from math import fsum
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -77,8 +78,8 @@ def test_total_stands_against_every_bound(capsys: pytest.CaptureFixture[str]) ->
     result = small_result()
     lines = printed(result, capsys)
     head = next(i for i, line in enumerate(lines) if line.startswith("Lower bounds"))
-    assert lines[head].split() == ["Lower", "bounds", "compute", "DRAM", "vector", "dependencies"]
-    assert [int(word.replace(",", "")) for word in lines[head + 1].split()[1:]] == list(result.bounds.values())
+    assert lines[head].split() == ["Lower", "bounds", "compute", "DRAM", "vector", "dependency", "chain"]
+    assert [int(word.replace(",", "")) for word in lines[head + 1].split()[3:]] == list(result.bounds.values())
     compute, dram, vector, _ = lines[head + 2].split()[3:]
     assert (compute, dram, vector) == ("4.69x", "1.17x", "-")
 
@@ -92,7 +93,7 @@ def test_units_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> Non
     """Busy, waiting and idle of each shown unit fill 100 % to rounding."""
     lines = printed(crowded_result(), capsys)
     head = next(i for i, line in enumerate(lines) if line.startswith("Units"))
-    assert "wait: " in lines[head]
+    assert re.search(r" busy +waits for \(\w+ .*other\) +idle$", lines[head])
     assert "other" in lines[head]
     assert_full(lines[head + 1 : head + 5])
 
@@ -168,3 +169,69 @@ def test_render_can_be_printed_by_any_console() -> None:
     out = io.StringIO()
     Console(file=out, width=120).print(render(small_result()))
     assert "critical path" in out.getvalue()
+
+
+def test_headline_too_long_for_a_line_takes_two(capsys: pytest.CaptureFixture[str]) -> None:
+    data = small_result().to_dict()
+    data["provenance"]["trace"]["name"] = "bert_large_fwd_b1_s512_bf16_and_more"
+    lines = printed(Result(data), capsys)
+    assert lines[0] == "bert_large_fwd_b1_s512_bf16_and_more on test machine"
+    assert lines[1] == "  (128x128 ws, 1000 MHz, hbm2_2000 64 GB/s)"
+
+
+def test_headline_cuts_the_trace_before_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(crowded_result(), capsys)
+    assert re.fullmatch(r"a_trace_with_.*\.\.\. on test machine", lines[0])
+    assert "hbm2_2000 64 GB/s" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("macs", "shown"), [(50, "100 OPS"), (10**6, "2.00 MOPS"), (10**10, "20.0 GOPS"), (10**15, "2.00e15 OPS")]
+)
+def test_rate_of_operations_picks_its_unit(macs: int, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data = small_result().to_dict()
+    data["total"] |= {"macs": macs, "seconds": 1.0}
+    assert f"   {shown}   " in printed(Result(data), capsys)[1]
+
+
+@pytest.mark.parametrize("scale", [10**3, 10**6, 10**10])
+def test_huge_numbers_stay_within_their_columns(scale: int, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(Result(_times(crowded_result().to_dict(), scale)), capsys)
+    assert max(map(len, lines)) <= WIDTH
+    assert len(lines) <= 40
+    assert "…" not in "".join(lines)
+    bounds = next(line for line in lines if line.startswith("cycles at least"))
+    assert re.search(r"\d( [TGM]|e\d+)\b", bounds)
+
+
+def _times(value: Any, scale: int, key: str = "") -> Any:
+    """A Result whose counts are `scale` times as large; the machine, shares and peaks stay."""
+    if isinstance(value, dict):
+        return {name: inner if name == "provenance" else _times(inner, scale, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_times(inner, scale, key) for inner in value]
+    kept = isinstance(value, bool) or key in ("utilization", "peak_macs_per_cycle", "batch", "operators")
+    return value * scale if isinstance(value, int | float) and not kept else value
+
+
+def test_scratchpad_that_limits_a_unit_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    data = small_result().to_dict()
+    total = data["total"]["cycles"]
+    busy = data["units"]["core0.array0.stream"]["busy"]
+    busy["scratchpad"] = total // 100
+    assert "scratchpad bandwidth" not in "".join(printed(Result(data), capsys))
+    busy["scratchpad"] = total // 8
+    assert "scratchpad bandwidth adds, % of time: multiply 12.5" in printed(Result(data), capsys)
+
+
+def test_busy_and_peak_are_told_apart_where_a_line_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    note = "% of peak counts only multiply-adds"
+    assert note in "".join(printed(small_result(), capsys))
+    crowded = printed(crowded_result(), capsys)
+    assert (note in "".join(crowded)) == (len(crowded) < 40)
+
+
+def test_control_characters_of_names_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    data = small_result().to_dict()
+    data["provenance"]["trace"]["name"] = "a\x1b[31mb\nc\u202e"
+    assert printed(Result(data), capsys)[0].startswith(r"a\x1b[31mb\nc\u202e on test machine (")
