@@ -1,4 +1,4 @@
-"""Scratchpad bandwidth: fair shares of concurrent clients, and conflicts of one strided stream with itself.
+"""Scratchpad bandwidth: fair shares of clients, and conflicts of one stream with itself (docs/scratchpad.md).
 
 Banks are interleaved by word: word w, of `bank_width_bytes`, lies in bank w mod banks. A bank serves `ports` words a
 cycle.
@@ -17,6 +17,7 @@ from accelsim.errors import InputError, InternalError
 
 Int64 = NDArray[np.int64]
 
+COUNT_LIMIT = 2**62
 _UNLIMITED = 2**63  # the claim of a client without a peak of its own: above every declared one
 
 
@@ -77,13 +78,14 @@ def conflict_cycles(
     banks·width / gcd(stride, banks·width) accesses, so one period is walked and multiplied. A stream without
     conflicts takes ceil(words / (banks·ports)) cycles.
 
-    Raises InternalError for a size below 1 or a negative stride.
+    Raises InternalError for a size below 1, a negative stride, or addresses or counts that could leave int64.
     """
     if min(banks, bank_width_bytes, ports, access_bytes, count) < 1 or stride_bytes < 0:
         sizes = f"{banks=} {bank_width_bytes=} {ports=} {stride_bytes=} {access_bytes=} {count=}"
         raise InternalError(f"conflict_cycles needs sizes >= 1 and a stride >= 0; got {sizes}")
     line_bytes = banks * bank_width_bytes
     period = line_bytes // gcd(stride_bytes, line_bytes)
+    _require_in_range(max(stride_bytes * (period + 1) + access_bytes, count * (access_bytes // bank_width_bytes + 2)))
     periods, rest = divmod(count - 1, period)  # access 0 has no access before it and stands apart
     walk = (banks, bank_width_bytes, stride_bytes, access_bytes)
     words = _words_per_bank(*walk, 0, 1) + _words_per_bank(*walk, 1, rest + 1)
@@ -92,10 +94,70 @@ def conflict_cycles(
     return -(-int(words.max()) // ports)
 
 
-def _words_per_bank(banks: int, width: int, stride: int, access_bytes: int, begin: int, end: int) -> Int64:
-    """[banks] words that the accesses begin .. end-1 read from each bank."""
+@lru_cache(maxsize=4096)
+def transposed_cycles(
+    banks: int,
+    bank_width_bytes: int,
+    ports: int,
+    pitch_bytes: int,
+    element_bytes: int,
+    rows: int,
+    cols: int,
+    lanes: int,
+) -> int:
+    """Cycles to read a row-major tile of rows x cols column by column, `lanes` elements of a column at a time.
+
+    Element (i, j) takes the bytes [i·pitch + j·element_bytes, .. + element_bytes), from a word-aligned base. The
+    elements of a group are needed together, as by the columns of an array or the lanes of the vector unit: a group
+    takes the cycles of its busiest bank, and the next one starts after it. A word is read once a group, however many
+    of the group's elements it holds. Exact: a group's cycles depend on where it starts modulo banks·width alone.
+    A group without conflicts takes ceil(words / (banks·ports)) cycles.
+
+    Raises InternalError for a size below 1, a pitch smaller than an element, or a tile of 2^62 bytes or more.
+    """
+    if min(banks, bank_width_bytes, ports, element_bytes, rows, cols, lanes) < 1 or pitch_bytes < element_bytes:
+        sizes = f"{banks=} {bank_width_bytes=} {ports=} {pitch_bytes=} {element_bytes=} {rows=} {cols=} {lanes=}"
+        raise InternalError(f"transposed_cycles needs sizes >= 1 and a pitch of at least an element; got {sizes}")
+    _require_in_range(rows * pitch_bytes + cols * element_bytes)
+    line_bytes = banks * bank_width_bytes
+    whole, rest = divmod(rows, lanes)
+    total = 0
+    for size, first, groups in ((lanes, 0, whole), (rest, whole * lanes * pitch_bytes, 1)):
+        starts = _starts(line_bytes, first, (lanes * pitch_bytes, groups), (element_bytes, cols)) if size else ()
+        for start, times in starts:
+            words = _words_per_bank(banks, bank_width_bytes, pitch_bytes, element_bytes, 0, size, start)
+            total += times * -(-int(words.max()) // ports)
+    return total
+
+
+def _require_in_range(bound: int) -> None:
+    if bound >= COUNT_LIMIT:
+        raise InternalError(f"a scratchpad stream's addresses or counts could leave int64: up to {bound:.3g}")
+
+
+def _starts(modulus: int, first: int, outer: tuple[int, int], inner: tuple[int, int]) -> list[tuple[int, int]]:
+    """(value, how often it comes up) of first + i·step + j·step modulo `modulus`; outer and inner: (step, count)."""
+    (values, times), (inner_values, inner_times) = _multiples(modulus, *outer), _multiples(modulus, *inner)
+    starts, place = np.unique((first + np.add.outer(values, inner_values)) % modulus, return_inverse=True)
+    totals = np.zeros_like(starts)
+    np.add.at(totals, place.ravel(), np.multiply.outer(times, inner_times).ravel())
+    return list(zip(starts.tolist(), totals.tolist(), strict=True))
+
+
+def _multiples(modulus: int, step: int, count: int) -> tuple[Int64, Int64]:
+    """The distinct values of i·step modulo `modulus` for i below `count`, and how often each comes up."""
+    period = modulus // gcd(step, modulus)
+    periods, rest = divmod(count, period)
+    index = np.arange(min(count, period), dtype=np.int64)
+    return index * (step % modulus) % modulus, np.where(index < rest, periods + 1, periods)
+
+
+def _words_per_bank(
+    banks: int, width: int, stride: int, access_bytes: int, begin: int, end: int, base: int = 0
+) -> Int64:
+    """[banks] words that the accesses begin .. end-1 read from each bank; access 0 starts at byte `base`."""
     access = np.arange(begin, end, dtype=np.int64)
-    start = access * stride
+    start = base + access * stride
     just_read = np.where(access == 0, -1, (start - stride + access_bytes - 1) // width)
     first = np.maximum(start // width, just_read + 1)
     words = np.maximum((start + access_bytes - 1) // width - first + 1, 0)

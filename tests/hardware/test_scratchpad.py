@@ -1,11 +1,15 @@
+import doctest
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import InputError, InternalError
-from accelsim.hardware.scratchpad import bandwidth_shares, conflict_cycles
+from accelsim.hardware.scratchpad import bandwidth_shares, conflict_cycles, transposed_cycles
+
+PAGE = Path(__file__).parents[2] / "docs" / "scratchpad.md"
 
 claims = st.dictionaries(st.sampled_from("abcdef"), st.none() | st.integers(1, 40), min_size=1)
 small = st.integers(1, 6)
@@ -89,6 +93,68 @@ def test_conflicts_equal_a_walk_over_every_byte(
     assert conflict_cycles(banks, width, ports, stride, access_bytes, count) == expected
 
 
+def served_cycles(requests: list[set[int]], banks: int, ports: int) -> int:
+    """Cycle after cycle each bank serves `ports` of the words that wait; a set waits for all of the one before it."""
+    cycles = 0
+    for words in requests:
+        waiting = Counter(word % banks for word in words)
+        while waiting:
+            waiting = Counter({bank: count - ports for bank, count in waiting.items() if count > ports})
+            cycles += 1
+    return cycles
+
+
+@settings(max_examples=300)
+@given(
+    small,
+    small,
+    st.integers(1, 3),
+    st.integers(0, 40),
+    st.integers(1, 9),
+    st.integers(1, 40),
+    small,
+    st.integers(1, 12),
+)
+def test_transposed_read_equals_a_walk_over_every_byte(
+    banks: int, width: int, ports: int, gap: int, element: int, rows: int, cols: int, lanes: int
+) -> None:
+    pitch = element + gap
+    groups = [
+        {
+            (row * pitch + col * element + byte) // width
+            for row in range(top, min(top + lanes, rows))
+            for byte in range(element)
+        }
+        for col in range(cols)
+        for top in range(0, rows, lanes)
+    ]
+    expected = served_cycles(groups, banks, ports)
+    assert transposed_cycles(banks, width, ports, pitch, element, rows, cols, lanes) == expected
+
+
+@given(small, small, st.integers(1, 3), st.integers(0, 50), st.integers(1, 60), st.integers(1, 40))
+def test_a_bank_serves_its_ports_until_nothing_waits(
+    banks: int, width: int, ports: int, stride: int, access_bytes: int, count: int
+) -> None:
+    spans = [{byte // width for byte in range(i * stride, i * stride + access_bytes)} for i in range(count)]
+    words = [w for before, now in zip([set(), *spans], spans, strict=False) for w in now - before]
+    labelled = {word % banks + banks * index for index, word in enumerate(words)}  # a word read again waits again
+    expected = served_cycles([labelled], banks, ports)
+    assert conflict_cycles(banks, width, ports, stride, access_bytes, count) == expected
+
+
+def test_transposed_tile_conflicts_when_its_pitch_divides_by_the_banks() -> None:
+    tile = {"element_bytes": 1, "rows": 128, "cols": 64, "lanes": 128}
+    assert transposed_cycles(128, 32, 2, pitch_bytes=64, **tile) == 64  # 128 rows of two words in 128 banks
+    assert transposed_cycles(128, 32, 2, pitch_bytes=768, **tile) == 64 * 4  # 16 banks of 8 words each
+    assert transposed_cycles(128, 32, 2, pitch_bytes=4096, **tile) == 64 * 64  # one bank
+    assert transposed_cycles(128, 32, 2, pitch_bytes=4096 + 32, **tile) == 64  # a pad of one word
+
+
+def test_huge_transposed_tile_is_exact() -> None:
+    assert transposed_cycles(32, 16, 1, 512, 1, 2**30 + 1, 512 * 7, 4) == (4 * 2**28 + 1) * 512 * 7
+
+
 def test_column_of_a_matrix_conflicts_when_its_pitch_divides_by_the_banks() -> None:
     assert conflict_cycles(32, 16, 1, 16, 16, 3200) == 100  # a row: every bank in turn
     assert conflict_cycles(32, 16, 1, 768, 1, 3200) == 1600  # a column of pitch 768: two banks of 32
@@ -106,3 +172,18 @@ def test_bad_geometry_is_refused() -> None:
         conflict_cycles(1, 1, 1, -1, 1, 1)
     with pytest.raises(InternalError, match="banks=0"):
         conflict_cycles(0, 1, 1, 1, 1, 1)
+    with pytest.raises(InternalError, match="lanes=0"):
+        transposed_cycles(1, 1, 1, 1, 1, 1, 1, 0)
+    with pytest.raises(InternalError, match="pitch of at least an element"):
+        transposed_cycles(1, 1, 1, 3, 4, 1, 1, 1)
+
+
+def test_addresses_that_could_leave_int64_are_refused() -> None:
+    with pytest.raises(InternalError, match="int64"):
+        conflict_cycles(32, 16, 1, 2**60 + 1, 1, 10)
+    with pytest.raises(InternalError, match="int64"):
+        transposed_cycles(32, 16, 1, 2**60, 1, 10, 1, 1)
+
+
+def test_examples_of_the_page_are_right() -> None:
+    assert doctest.testfile(str(PAGE), module_relative=False) == (0, 6)
