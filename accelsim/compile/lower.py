@@ -24,6 +24,8 @@ from accelsim.hardware.vector import pass_times
 from accelsim.trace.model import DTYPE_BYTES, Trace
 
 MOST_TILES = 2_000_000  # of one operator: some gigabytes of tasks, and a minute
+_MOST_SEARCHED = 10_000
+_SEARCHED: dict[Hashable, tuple[Tiling, int]] = {}  # what the mapper chose in this process, by all that it depends on
 Progress = Callable[[str, int, int], None]  # what, pieces done, of how many
 
 
@@ -87,7 +89,6 @@ class _Lowering:
         self.mapping = mapping
         self.stamper = Stamper(machine, trace, placement)
         self.plans: list[OperatorPlan] = []
-        self._mapped: dict[Hashable, tuple[Tiling, int]] = {}
         self._templates: dict[Hashable, Template] = {}
         self._epilogues: dict[int, int] = {}  # id of a work -> cycles of its epilogue
 
@@ -128,10 +129,12 @@ class _Lowering:
         entry = self.mapping.get(group.head.id)
         if entry is not None:
             return check_entry(entry, work, costs)
-        key = (id(work), costs)
-        if key not in self._mapped:
-            self._mapped[key] = best_mapping(work, costs, self.machine.arch.where("scratchpad.capacity_kib"))
-        return self._mapped[key]
+        key = (work.view, work.array, work.a_bytes, work.b_bytes, bool(work.epilogue), costs)
+        if key not in _SEARCHED:
+            if len(_SEARCHED) >= _MOST_SEARCHED:
+                _SEARCHED.clear()
+            _SEARCHED[key] = best_mapping(work, costs, self.machine.arch.where("scratchpad.capacity_kib"))
+        return _SEARCHED[key]
 
     def _costs(self, group: Group, work: MatmulWork, ports: Ports, free: int) -> MatmulCosts:
         arch, memory = self.machine.arch, self.machine.memory
