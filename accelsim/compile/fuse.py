@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from accelsim.errors import InputError
+from accelsim.trace import shapes
 from accelsim.trace.model import Op, Operand, Trace
 
 LEVELS = ("none", "elementwise")
@@ -194,10 +195,7 @@ def _needed_outside(trace: Trace, view: Operand, inside: set[int]) -> bool:
 
 def elements(view: Operand) -> int:
     """Elements that a view covers."""
-    count = 1
-    for size in view.shape:
-        count *= size
-    return count
+    return shapes.elements(view.shape)
 
 
 def contiguous(view: Operand, *, ignore_offset: bool = False) -> bool:

@@ -96,14 +96,9 @@ def _emit(
             where = order[chosen]
             units[where] = machine.queues(name, where.size, phase)
             request = {key: values[chosen] for key, values in columns.items()}
-            fixed = {} if kind == LOAD else _level2_columns(machine, size[chosen])
+            fixed = {} if kind == LOAD else machine.level2_columns(size[chosen])
             positions[where] = block.add(
                 kind, units[where], keys[chosen], tile=tiles[chosen], scratchpad_write_bytes=size[chosen],
                 **request, **fixed,
             )  # fmt: skip
     return positions, units
-
-
-def _level2_columns(machine: Machine, size: Int64) -> dict[str, Int64]:
-    cycles = machine.level2_cycles(size)
-    return {"occupy": cycles, "latency": cycles, "useful": cycles, "level2_read_bytes": size}

@@ -86,11 +86,14 @@ class Machine:
     def queue_count(self, kind: str) -> int:
         return self.arch.dma.load_queues if kind == "load" else self.arch.dma.store_queues
 
-    def level2_cycles(self, size: Int64, *, write: bool = False) -> Int64:
-        """Cycles to move [n] bytes between the second level and the scratchpad, within the client's share of it."""
+    def level2_columns(self, size: Int64, *, write: bool = False) -> dict[str, Int64]:
+        """Task columns of [n] transfers of `size` bytes between the second level and the scratchpad: a fixed time each,
+        within the client's share of the scratchpad."""
         client = "level2.store" if write else "level2.load"
         rate = _least(self.arch.second_level_bytes_per_cycle(write=write), self.shares.get(client))
-        return np.zeros_like(size) if rate is None else -(-(size * rate.denominator) // rate.numerator)
+        cycles = np.zeros_like(size) if rate is None else -(-(size * rate.denominator) // rate.numerator)
+        counter = "level2_write_bytes" if write else "level2_read_bytes"
+        return {"occupy": cycles, "latency": cycles, "useful": cycles, counter: size}
 
 
 def _least(rate: Fraction | None, share: int | None) -> Fraction | None:

@@ -12,7 +12,7 @@ from accelsim.compile.machine import Machine
 from accelsim.compile.produced import Finishers, Produced, produced_by
 from accelsim.compile.program import DONE, LEVEL2_STORE, RELEASED, STORE
 from accelsim.compile.requests import Tiles, tile_requests
-from accelsim.compile.template import Block, Claim, Ports, first_by_unit, last_by_unit
+from accelsim.compile.template import Block, Claim, Ports, first_by_unit, last_by_unit, merge_last
 from accelsim.trace.matmul import Layout
 
 Int64 = NDArray[np.int64]
@@ -103,7 +103,7 @@ class Outputs:
         requests = tile_requests(target.tiles, target.layout, target.element_bytes)
         kind, name = (STORE, "store") if place == "dram" else (LEVEL2_STORE, "level2.store")
         units = machine.queues(name, self.writer.size, phase)
-        fixed = {} if kind == STORE else _level2_columns(machine, requests.bytes)
+        fixed = {} if kind == STORE else machine.level2_columns(requests.bytes, write=True)
         positions = block.add(
             kind, units, self.point * PHASES + _STORE_PHASE + len(self.stores), tile=self.labels,
             address=requests.address, rows=requests.rows, row_bytes=requests.row_bytes, pitch=requests.pitch,
@@ -154,7 +154,7 @@ class Outputs:
         last: dict[int, int] = {}
         for store in self.stores:
             if not self.ports.resident(store.output):
-                _merge(last, last_by_unit(store.units[own], ids[store.positions[own]]))
+                merge_last(last, last_by_unit(store.units[own], ids[store.positions[own]]))
         first = int(ids[self.writer[own]].min())
         return Claim("scratchpad", f"out{slot}", self.slot_bytes, offset, -1, list(waits.values()), first, last)
 
@@ -163,7 +163,7 @@ class Outputs:
         last = last_by_unit(self.finisher_unit, ids[self.finisher])
         for store in self.stores:
             if store.output == output:
-                _merge(last, last_by_unit(store.units, ids[store.positions]))
+                merge_last(last, last_by_unit(store.units, ids[store.positions]))
         first = int(ids[self.writer].min())
         return Claim("scratchpad", "", 0, 0, output, list(waits.values()), first, last)
 
@@ -171,13 +171,3 @@ class Outputs:
         own = ids[store.positions]
         waits = list(first_by_unit(store.units, own).values())
         return Claim("level2", "", 0, 0, store.output, waits, int(own.min()), last_by_unit(store.units, own))
-
-
-def _merge(last: dict[int, int], more: dict[int, int]) -> None:
-    for unit, task in more.items():
-        last[unit] = max(last.get(unit, -1), task)
-
-
-def _level2_columns(machine: Machine, size: Int64) -> dict[str, Int64]:
-    cycles = machine.level2_cycles(size, write=True)
-    return {"occupy": cycles, "latency": cycles, "useful": cycles, "level2_write_bytes": size}

@@ -12,6 +12,7 @@ from accelsim.compile.recipes import FusedStep, Pass, Recipes, fuse_functions, f
 from accelsim.errors import InputError
 from accelsim.hardware.systolic import ArrayParameters
 from accelsim.hardware.vector import PassWork
+from accelsim.trace import shapes
 from accelsim.trace.matmul import Layout, MatmulView, matmul_view
 from accelsim.trace.model import DTYPE_BYTES, Op, Operand, Trace
 
@@ -184,7 +185,7 @@ class Planner:
         shape = head.outputs[0].shape or (1,)
         if head.kind in ("loss", "scatter_add", "loss_backward"):
             shape = head.inputs[0].shape or (1,)
-        return elements_of(shape[:-1]), shape[-1]
+        return shapes.elements(shape[:-1]), shape[-1]
 
     def _role(self, group: Group, index: int, view: Operand, rows: int, cols: int) -> str:
         if group.head.kind == "gather":
@@ -232,10 +233,3 @@ def _intermediates(passes: tuple[Pass, ...], width: int) -> dict[str, int]:
 def _width_per_element(item: VectorInput, cols: int) -> int:
     """Scratchpad bytes read of an operand per element: a scalar stays in a register."""
     return 0 if item.role == "whole" and elements(item.view) < cols else item.bytes
-
-
-def elements_of(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count

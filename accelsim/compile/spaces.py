@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from accelsim.compile.program import Allocation
+from accelsim.compile.template import merge_last
 from accelsim.errors import InternalError
 
 
@@ -21,8 +22,7 @@ class Holder:
 
     def touch(self, tasks: Mapping[int, int]) -> None:
         """Note the last tasks, per unit, of one more reader or writer."""
-        for unit, task in tasks.items():
-            self.last[unit] = max(self.last.get(unit, -1), task)
+        merge_last(self.last, tasks)
 
 
 class Space:
@@ -50,8 +50,7 @@ class Space:
             if holder.end <= address or end <= holder.address:
                 remaining.append(holder)
                 continue
-            for unit, task in holder.last.items():
-                blockers[unit] = max(blockers.get(unit, -1), task)
+            merge_last(blockers, holder.last)
             remaining += _outside(holder, address, end)
         holder = Holder(name, address, end)
         self._recent = [*remaining, holder]

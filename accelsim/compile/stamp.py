@@ -15,7 +15,7 @@ from accelsim.compile.place import Placement
 from accelsim.compile.produced import Produced
 from accelsim.compile.program import DONE, RELEASED, START, OperatorPlan, Program
 from accelsim.compile.spaces import Holder, Space
-from accelsim.compile.template import ArrayBegin, ArrayEnd, Claim, Template
+from accelsim.compile.template import ArrayBegin, ArrayEnd, Claim, Template, merge_last
 from accelsim.hardware import systolic
 from accelsim.trace.model import Trace
 
@@ -104,7 +104,7 @@ class Stamper:
         if self.placement.place_of(tensor) != "dram":
             (self._held.get(tensor) or self._initial(tensor)).touch(last)
         elif (storage := self.trace.tensors[tensor].storage) in self._rewritten:
-            _merge(self._users.setdefault(storage, {}), last)
+            merge_last(self._users.setdefault(storage, {}), last)
 
     def _overwrite(self, template: Template, group: Group, base: int) -> None:
         """The first stores of a new version of a storage wait for all who read or wrote the old ones."""
@@ -115,7 +115,7 @@ class Stamper:
                 for task in first.values():
                     for user in users.values():
                         self._edges.one(task + base, user, DONE)
-                _merge(users, {unit: task + base for unit, task in last.items()})
+                merge_last(users, {unit: task + base for unit, task in last.items()})
 
     def _wait_for_writers(self, template: Template, group: Group, base: int) -> None:
         for number, read in enumerate(template.reads):
@@ -220,11 +220,6 @@ class Stamper:
         inner = [(e[0] + base, e[1] + base, e[2], e[3]) for t, _, base, _ in self._stamps for e in (t.edges,)]
         consumer, producer, event, lag = zip(*inner, *self._edges.arrays(), strict=True)
         return np.concatenate(consumer), np.concatenate(producer), np.concatenate(event), np.concatenate(lag)
-
-
-def _merge(last: dict[int, int], more: dict[int, int]) -> None:
-    for unit, task in more.items():
-        last[unit] = max(last.get(unit, -1), task)
 
 
 def _array_wait(begin: ArrayBegin, end: ArrayEnd) -> tuple[int, int, int]:

@@ -186,6 +186,12 @@ def last_by_unit(units: Int64, ids: Int64) -> dict[int, int]:
     return {int(unit): int(ids[units == unit].max()) for unit in np.unique(units)}
 
 
+def merge_last(last: dict[int, int], more: Mapping[int, int]) -> None:
+    """Take over into `last` the later of the two tasks on each unit."""
+    for unit, task in more.items():
+        last[unit] = max(last.get(unit, -1), task)
+
+
 def pieces_of(slots: int) -> tuple[int, int]:
     """Slots that are claimed together, and how many such pieces there are: single slots up to a few, then groups."""
     each = -(-slots // _MOST_CLAIMS)
