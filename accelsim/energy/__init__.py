@@ -1,14 +1,9 @@
-"""Energy of one action and static power: tables of sourced numbers (docs/energy.md)."""
+"""Energy of one action, static power and area: tables of sourced numbers (docs/energy.md, docs/area.md)."""
 
-from accelsim.energy.table import (
-    KINDS,
-    OVERRIDE,
-    EnergyTable,
-    Entry,
-    Price,
-    Value,
-    list_tables,
-    load_table,
-)
+from accelsim.energy.memory import Memory
+from accelsim.energy.table import Entry, SourcedTable, area_table, list_tables, load_table
+from accelsim.energy.value import KINDS, OVERRIDE, Price, Value
 
-__all__ = ["KINDS", "OVERRIDE", "EnergyTable", "Entry", "Price", "Value", "list_tables", "load_table"]
+__all__ = [
+    "KINDS", "OVERRIDE", "Entry", "Memory", "Price", "SourcedTable", "Value", "area_table", "list_tables", "load_table",
+]  # fmt: skip
