@@ -12,9 +12,10 @@ from typing import NoReturn
 import click
 
 from accelsim import __version__
+from accelsim.cli_export import export
 from accelsim.cli_look import explain, list_names, schema, show
 from accelsim.cli_run import gemm, simulate
-from accelsim.cli_verify import export, verify
+from accelsim.cli_verify import verify
 from accelsim.errors import InputError, InternalError
 from accelsim.report.numbers import printable
 

@@ -1,0 +1,1 @@
+"""One module a part, each with its `PART`."""
