@@ -134,6 +134,8 @@ def _matmul(where: str, row: Sequence[str], columns: Sequence[str]) -> Matmul:
         raise InputError(what, where=where, value=",".join(row), remedy=f"expected {','.join(columns)}")
     given = dict(zip(columns, row, strict=True))
     name = given.pop("name", "") or f"matmul at line {where.rpartition(':')[2]}"
+    if not name.isprintable():
+        raise InputError("column name", where=where, value=name, remedy="expected printable characters")
     return Matmul(name, **{key: _size(where, key, value) for key, value in given.items()})
 
 

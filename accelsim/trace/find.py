@@ -19,7 +19,7 @@ def list_traces() -> tuple[str, ...]:
 def find_trace(path_or_name: str | Path) -> Path:
     """The file of a trace; a path that exists wins over a shipped name. Raises InputError with the nearest names."""
     path, name = Path(path_or_name), str(path_or_name)
-    if path.exists():
+    if _exists(path):
         return path
     stem = name.removesuffix(".gz").removesuffix(".jsonl")
     names = list_traces()
@@ -30,3 +30,10 @@ def find_trace(path_or_name: str | Path) -> Path:
     raise InputError(
         "no such trace", where="--trace", value=name, remedy=f"{hint}`accelsim list traces` names them all"
     )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name longer than a file system takes
+        return False

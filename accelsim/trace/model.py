@@ -39,8 +39,9 @@ class Tensor:
     """One value, written once. An in-place write makes a new `version` of the same `storage`.
 
     `shape` is in elements, row-major and contiguous in its storage. `initial` is where the tensor lies before the
-    run ("dram" or "on_chip"); `final` is where it must be after it, None for "nobody asks": a tensor that no
-    operator reads then ends in DRAM, one that is read is dead after its last reader.
+    run ("dram" or "on_chip"); `final` is where it must be after it, None for "nobody asks": an operator's first output
+    that none reads then ends in DRAM, one that is read is dead after its last reader, and a further output (statistics
+    of a LayerNorm, the mask of a dropout) that none reads is not kept. What no operator writes stays where it starts.
     """
 
     id: int

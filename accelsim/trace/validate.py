@@ -99,13 +99,16 @@ def _storage_problems(tensors: Sequence[Tensor], before: Mapping[int, int]) -> I
 
 
 def _unwritten_problems(tensors: Sequence[Tensor], use: _Use) -> Iterator[tuple[Tensor, Problem]]:
-    """What no operator writes exists before the run; what one writes does not."""
+    """What no operator writes exists before the run and stays where it is; what one writes does not exist before."""
     for tensor in tensors:
         writer = use.writer.get(tensor.id)
         if writer is None and tensor.id in use.before:
             yield tensor, Problem("version", "must be written by an operator, as it is not the first", tensor.version)
         if writer is None and tensor.role in COMPUTED_ROLES:
             yield tensor, Problem("role", "must not be one that an operator writes: none writes it", tensor.role)
+        if writer is None and tensor.final not in (None, tensor.initial):
+            expected = f"must be left out or {tensor.initial}, where the tensor starts: no operator writes it"
+            yield tensor, Problem("final", expected, tensor.final)
         if writer is not None and tensor.initial != "dram":
             yield tensor, Problem("initial", f"must be left out: operator {writer} writes it", tensor.initial)
 
