@@ -12,11 +12,12 @@ import click
 from accelsim.cli_options import arch_options, check_outputs, load_work, named_file, plan_options, trace_options
 from accelsim.cli_table import print_table
 from accelsim.files import write_whole_text
-from accelsim.report.numbers import printable
+from accelsim.report.numbers import percent, printable, significant
 
 if TYPE_CHECKING:
     from accelsim.arch.describe import Row
     from accelsim.compile.program import OperatorPlan
+    from accelsim.measure.area import AreaReport
     from accelsim.trace.model import Op, Trace
 
 PLAN_COLUMNS = (
@@ -49,14 +50,18 @@ def show() -> None:
 @click.argument("name", callback=named_file)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one key first.")
 def show_arch(name: str, settings: tuple[str, ...]) -> None:
-    """Every key of a machine with its value and unit, which of them are unused and why, and what follows from them."""
+    """Every key of a machine with its value and unit, which of them are unused and why, what follows, and its area."""
     from accelsim.arch import load_arch, parse_settings
     from accelsim.arch.describe import describe
+    from accelsim.measure.area import area_of
 
     arch = load_arch(name, parse_settings(settings))
+    area = area_of(arch)
     click.echo(printable(f"{arch.name}: {arch.description}") + "\n")
     rows = [row for row in describe(arch) if row.key not in ("name", "description")]
     print_table(("key", "value", "unit", "about"), [(row.key, _yaml(row.value), row.unit, _about(row)) for row in rows])
+    click.echo(f"\nArea at {arch.energy.technology_nm:g} nm (docs/area.md), mm2")
+    print_table(("component", "nominal", "low", "high", "share %"), _area_rows(area))
 
 
 @show.command("trace")
@@ -142,6 +147,15 @@ def _yaml(value: object) -> str:
 
 def _about(row: Row) -> str:
     return f"(unused: {row.unused})" if row.unused else row.about
+
+
+def _area_rows(area: AreaReport) -> list[tuple[str, ...]]:
+    """A line a component and one for the total: nominal, low and high mm2, and the share of the nominal total."""
+    whole = area.total_mm2[1]
+    parts = [*area.by_component.items(), ("total", area.total_mm2)]
+    return [
+        (name, *map(significant, (nominal, low, high)), percent(nominal, whole)) for name, (low, nominal, high) in parts
+    ]
 
 
 def _list_archs() -> None:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.hardware.dram import Controller, Device, preset, simulate_requests
-from accelsim.hardware.dram.dma import RELEASED, advance, new_memory, submit
+from accelsim.hardware.dram.dma import RELEASED, advance, submit
+from accelsim.hardware.dram.system import DramSystem, new_memory
 from accelsim.jit import kernel
 
 REPEATS = 15
@@ -85,7 +86,7 @@ def _paced_clocks(device: Device) -> float:
 def _dma_rate(device: Device) -> float:
     count = max(1, REQUESTS * device.geometry.transaction_bytes // (TILE_ROWS * max(TILE_ROW_BYTES, 128)))
     transactions = count * TILE_ROWS * max(1, TILE_ROW_BYTES // device.geometry.transaction_bytes)
-    return transactions / _best(lambda: _play(new_memory(device, 1000, 1, 1024), count))
+    return transactions / _best(lambda: _play(new_memory(DramSystem(device, 1000, 1024), 1), count))
 
 
 @kernel

@@ -250,9 +250,11 @@ def test_lists_name_what_there_is(capsys: Capture) -> None:
 
 
 def test_show_arch_gives_values_units_and_what_is_unused(capsys: Capture) -> None:
-    text = output_of(capsys, "show", "arch", "tpu_like", "--set", "array.rows=64")
+    text = output_of(capsys, "show", "arch", "tpu_like", "--set", "array.rows=64", "--set", "dram.model=bandwidth")
     assert re.search(r"^array\.rows +64 +PEs", text, re.M)
     assert re.search(r"^dma\.outstanding .*\(unused: dram\.model bandwidth", text, re.M)
+    assert re.search(r"^dram\.scheduler .*\(unused: dram\.model bandwidth", text, re.M)
+    assert "unused: dram.model" not in output_of(capsys, "show", "arch", "tpu_like")
 
 
 def test_show_trace_sums_up_or_lists_operators(capsys: Capture) -> None:

@@ -94,7 +94,7 @@ def test_version_is_the_same_everywhere() -> None:
 def test_every_import_of_the_package_is_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = {re.split(r"[<>=\[]", item)[0].lower() for item in project["dependencies"]}
-    optional = {"torch", "transformers", "onnx", "optuna", "dask", "distributed", "pyarrow"}
+    optional = {"torch", "transformers", "matplotlib", "onnx", "optuna", "dask", "distributed", "pyarrow"}
     modules = {"yaml": "pyyaml", "llvmlite": "numba", "pydantic_core": "pydantic"}
     imported = {modules.get(name, name) for name in imported_packages()} - set(sys.stdlib_module_names) - {"accelsim"}
     assert imported - optional <= named

@@ -40,9 +40,12 @@ def unused_keys(arch: Arch) -> dict[str, str]:
         "accumulator.drain_elements_per_cycle": ""
         if arch.array.fold_overlap
         else "fold_overlap false charges no drain",
-        "dma.outstanding": f"dram.model {model} has no transactions",
+        "dma.outstanding": "" if arch.dram.by_command else f"dram.model {model} has no transactions",
         "dma.issue_cycles": "dram.model ideal takes no time" if model == "ideal" else "",
-        "dram.mapping": f"dram.model {model} has no banks",
+        **{
+            f"dram.{key}": "" if arch.dram.by_command else f"dram.model {model} has no commands"
+            for key in ("mapping", "channel_xor", "scheduler", "front_end", "refresh")
+        },
         "dram.channels": _channels_unused(arch),
         "dram.bandwidth_gbps": "dram.model ideal takes no time" if model == "ideal" else "",
         "dram.latency_ns": "dram.model ideal takes no time" if model == "ideal" else "",
@@ -74,6 +77,8 @@ def _default(info: FieldInfo) -> str:
 def _channels_unused(arch: Arch) -> str:
     if arch.dram.model == "ideal":
         return "dram.model ideal takes no time"
+    if arch.dram.by_command:
+        return ""
     return "dram.bandwidth_gbps is given" if "bandwidth_gbps" in arch.dram.model_fields_set else ""
 
 

@@ -52,7 +52,7 @@ def join(path: str, key: str | int) -> str:
 
 def parent(path: str) -> str:
     """The dotted path of the section around `path`: `a.b` for `a.b.c` and for `a.b[0]`, "" for `a`."""
-    return path[: path.rindex("[")] if path.endswith("]") else path.rpartition(".")[0]
+    return path[: path.rindex("[")] if path.endswith("]") and "[" in path else path.rpartition(".")[0]
 
 
 def read_document(path: Path) -> Document:

@@ -1,4 +1,4 @@
-"""The DRAM devices a machine description may name: read from the table dram_presets.yaml."""
+"""The DRAM devices a machine description may name: from the table of the hardware, without loading its kernels."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 
 import yaml
 
+_TABLE = Path(__file__).parents[1] / "hardware" / "dram" / "presets.yaml"
+
 
 @dataclass(frozen=True, slots=True)
 class DramPreset:
@@ -19,7 +21,7 @@ class DramPreset:
     family: str
     data_rate_mtps: int  # million transfers a second on one pin
     channel_bits: int
-    latency_ns: float  # closed-row read of the device alone
+    latency_ns: float  # closed-row read of the device alone: activate, column command, burst
 
     @property
     def channel_gbps(self) -> Fraction:
@@ -30,5 +32,15 @@ class DramPreset:
 @cache
 def dram_presets() -> Mapping[str, DramPreset]:
     """All presets by name, in the order of the table."""
-    table = yaml.safe_load(Path(__file__).with_name("dram_presets.yaml").read_text(encoding="utf-8"))
-    return {name: DramPreset(name=name, **entry) for name, entry in table.items()}
+    table = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
+    return {
+        name: DramPreset(
+            name, entry["family"], entry["data_rate_mtps"], entry["channel_bits"], _closed_row_ns(entry["timing"])
+        )
+        for name, entry in table.items()
+    }
+
+
+def _closed_row_ns(timing: Mapping[str, int]) -> float:
+    """(tRCD + CL + burst) x tCK, to the nanosecond."""
+    return float(round((timing["rcd_rd"] + timing["cl"] + timing["burst"]) * timing["clock_ps"] / 1000))

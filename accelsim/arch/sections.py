@@ -38,6 +38,7 @@ from accelsim.arch.units import (
 FUNCTIONS = ("exp", "erf", "tanh", "rsqrt", "div")  # every machine gives their rate
 MORE_FUNCTIONS = ("log", "sqrt")  # needed by some recipes only
 NOT_YET = "is not yet supported"
+MAX_OUTSTANDING, MAX_DMA_QUEUES = 16384, 64  # of all queues together, where every DRAM command is simulated
 MAPPING_FIELDS = ("Ro", "Ra", "Bg", "Ba", "Co", "Ch")
 
 
@@ -131,6 +132,10 @@ class Scratchpad(Section):
     banks: int = whole(low=1, high=65536, about="banks, word-interleaved")
     bank_width_bytes: int = whole(low=1, high=65536, unit="bytes", about="bytes of one access to one bank")
     ports: int = whole(low=1, high=64, about="accesses a cycle to each bank")
+    transpose: Literal["buffer", "padding", "none"] = text(
+        "buffer",
+        about="reads across rows: through a transposing buffer, from padded rows, or as they meet in the banks",
+    )
 
     @property
     def capacity_bytes(self) -> int:
@@ -167,7 +172,12 @@ class Dma(Section):
 
     load_queues: int = whole(1, low=1, high=1024, about="in-order queues that load")
     store_queues: int = whole(1, low=1, high=1024, about="in-order queues that store")
-    outstanding: int = whole(64, low=1, high=65536, about="transactions in flight per queue")
+    outstanding: int = whole(
+        512,
+        low=1,
+        high=MAX_OUTSTANDING,
+        about="DRAM transactions (32 to 128 bytes each) that a load queue has in flight",
+    )
     issue_cycles: int = whole(0, low=0, high=10**6, unit="cycles", about="from a queue's turn to its first request")
     prefetch_window: int = whole(64, low=1, high=10**6, about="loads a queue may run ahead of the task they serve")
 
@@ -206,30 +216,50 @@ class Dram(Section):
     )
     channels: int = whole(low=1, high=4096, about="channels, each as wide as the preset's")
     mapping: Annotated[str, AfterValidator(_address_mapping)] = text(
-        "RoBaRaCoBgCh",
-        about="address bits, high to low: row, rank or pseudochannel, bank group, bank, column, channel; or MOP4CLXOR",
+        "MOP4CLXOR",
+        about="address bits, high to low: row, rank or pseudochannel, bank group, bank, column, channel; or MOP4CLXOR: "
+        "four transactions of a row together, the next ones spread over ranks, groups and banks",
         expected="an address mapping such as RoBaRaCoBgCh, or MOP4CLXOR",
     )
+    channel_xor: bool = text(True, about="the channel depends on all address bits: no pitch camps on a few channels")
+    scheduler: Literal["frfcfs", "frfcfs_row_hit"] = text(
+        "frfcfs", about="ready first, then oldest; `_row_hit`: no row is closed while an older request waits for it"
+    )
+    front_end: Literal["unified", "per_bank"] = text(
+        "unified", about="one read and one write queue a channel, or a command queue for each bank behind them"
+    )
+    refresh: bool = text(True, about="the DRAM is refreshed")
     tensor_align_bytes: int = whole(
         64, low=1, high=2**30, unit="bytes", about="every tensor starts at a multiple of it"
     )
     model: Literal["command", "pattern", "bandwidth", "ideal"] = text(
-        "bandwidth", about="every DRAM command, patterns of them, bytes over bandwidth, or no time at all"
+        "command",
+        about="every DRAM command; requests timed by commands of their like; bytes over bandwidth; or no time at all",
     )
     bandwidth_gbps: Unlimited = unlimited(
-        unit="1e9 bytes/s", about="bandwidth of all channels (default: the preset's peak)", factory=_preset_peak
+        unit="1e9 bytes/s",
+        about="bandwidth of all channels, or of the way to them (default: the preset's peak)",
+        factory=_preset_peak,
     )
     latency_ns: float = number(
         high=1e9, unit="ns", zero=True, factory=_preset_latency,
-        about="from a load's last byte served to its data on chip (default: the preset's closed-row read)",
+        about="of a load: closed row of the device, and way to the core (default: the preset's closed-row read)",
     )  # fmt: skip
 
-    @field_validator("model")
-    @classmethod
-    def _model_built(cls, model: str) -> str:
-        if model in ("command", "pattern"):
-            raise refusal(f"`{model}` {NOT_YET}", remedy="use bandwidth or ideal")
-        return model
+    @property
+    def by_command(self) -> bool:
+        """True if the model needs to know the device's commands."""
+        return self.model in ("command", "pattern")
+
+    @model_validator(mode="after")
+    def _whole_bits(self) -> Dram:
+        if self.by_command and self.channels & (self.channels - 1):
+            raise refusal(
+                f"expected a power of two when model is {self.model}: channels are numbered by address bits",
+                path="channels",
+                remedy="use 1, 2, 4, 8, ..., or model bandwidth",
+            )
+        return self
 
     @property
     def device(self) -> DramPreset:
@@ -299,10 +329,13 @@ _OVERRIDES = "a mapping of entries to a number or {low, nominal, high}"
 
 
 class Energy(Section):
-    """Which energy table counts, and what replaces its entries."""
+    """Which energy table counts, for which technology, and what replaces its entries."""
 
     table: str = text("tpu_v4i_7nm", about="name of the energy table")
-    technology_nm: float = number(7, high=1000, unit="nm", about="technology the energies are for")
+    technology_nm: float = number(7, high=1000, unit="nm", about="technology the energies and areas are for")
+    sram_cell: Literal["hp", "lstp"] = text(
+        "hp", about="cells of all on-chip memory: high performance, or low standby power (slow, hardly leaks)"
+    )
     overrides: ByName[Estimate] = text({}, about="entries of the table to replace", expected=_OVERRIDES)
 
 

@@ -11,6 +11,8 @@ from pydantic import BeforeValidator, PrivateAttr, field_validator, model_valida
 
 from accelsim.arch.document import parent
 from accelsim.arch.sections import (
+    MAX_DMA_QUEUES,
+    MAX_OUTSTANDING,
     NOT_YET,
     Accumulator,
     Area,
@@ -91,6 +93,26 @@ class Arch(Section):
                 "which shifts a whole row of results out each cycle",
                 path="accumulator.drain_elements_per_cycle",
                 remedy="raise it or use .inf",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _queues_fit(self) -> Arch:
+        dma = self.dma
+        queues = dma.load_queues + dma.store_queues
+        if not self.dram.by_command:
+            return self
+        if queues > MAX_DMA_QUEUES:
+            raise refusal(
+                f"load_queues + store_queues is {queues}, and dram.model {self.dram.model} takes {MAX_DMA_QUEUES}",
+                path="dma.load_queues",
+                remedy="use fewer queues, or dram.model bandwidth",
+            )
+        if queues * dma.outstanding > MAX_OUTSTANDING:
+            raise refusal(
+                f"must be at most {MAX_OUTSTANDING // queues} with {queues} queues and dram.model {self.dram.model}",
+                path="dma.outstanding",
+                remedy="lower it, or use dram.model bandwidth",
             )
         return self
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 
 from accelsim.arch.spec import Arch
+from accelsim.compile.across import reads_across
 from accelsim.compile.fuse import Group, fuse
 from accelsim.compile.machine import Machine
 from accelsim.compile.mapper import MatmulCosts, Tiling, best_mapping
@@ -157,6 +158,7 @@ class _Lowering:
             epilogue_cycles=self._epilogue_cycles(work),
             stream_share=self.machine.shares.get("core0.array0.stream"),
             weights_share=self.machine.shares.get("core0.array0.weights"),
+            across=reads_across(arch, work, ports.inputs),
         )
 
     def _epilogue_cycles(self, work: MatmulWork) -> int:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.arch.spec import Arch
+from accelsim.arch.units import exact
 from accelsim.compile.program import Memory, Unit
+from accelsim.errors import InputError
+from accelsim.hardware.dram import preset
+from accelsim.hardware.dram.device import MAX_CLOCKS
+from accelsim.hardware.dram.system import DramSystem
 from accelsim.hardware.vector import VectorUnit
 
 Int64 = NDArray[np.int64]
+
+MOST_CLOCKS_PER_CYCLE = 10_000  # a DRAM that runs every command is refreshed every few thousand clocks
 
 
 @dataclass(frozen=True)
@@ -69,10 +77,17 @@ class Machine:
     @cached_property
     def memory(self) -> Memory:
         """The DRAM model for the engine; DMA never moves more than its share of the scratchpad's bandwidth."""
-        if self.arch.dram.model == "ideal":
+        arch = self.arch
+        if arch.dram.model == "ideal":
             return Memory("ideal")
-        rate = _least(self.arch.dram_bytes_per_cycle(), self.shares.get("dma"))
-        return Memory("bandwidth", rate, rate, self.arch.dram_latency_cycles(), self.arch.dma.issue_cycles)
+        rate = _least(arch.dram_bytes_per_cycle(), self.shares.get("dma"))
+        system = dram_system(arch, rate) if arch.dram.by_command else None
+        if system is not None:
+            rate = _least(rate, system.peak_bytes_per_cycle)
+        latency, issue = arch.dram_latency_cycles(), arch.dma.issue_cycles
+        if arch.dram.model == "pattern":  # its service times hold the issue, as far as that is not hidden
+            latency, issue = latency + issue, 0
+        return Memory(arch.dram.model, rate, rate, latency, issue, system)
 
     def queues(self, kind: str, count: int, phase: int) -> Int64:
         """Units [count] of consecutive transfers of a kind ("load", "level2.store", ...), queues taken in turn.
@@ -96,6 +111,43 @@ class Machine:
         return {"occupy": cycles, "latency": cycles, "useful": cycles, counter: size}
 
 
-def _least(rate: Fraction | None, share: int | None) -> Fraction | None:
+def dram_system(arch: Arch, bytes_per_cycle: Fraction | None) -> DramSystem:
+    """The machine's DRAM by command, and the way to it, which carries `bytes_per_cycle` (None: more than the DRAM).
+
+    The core sees the clock that follows from the data rate; the device's timings are whole clocks of the standard.
+    """
+    dram = arch.dram
+    device = preset(dram.preset, dram.channels, dram.mapping, dram.channel_xor)
+    controller = replace(device.controller, front_end=dram.front_end, scheduler=dram.scheduler)
+    timing = device.timing if dram.refresh else replace(device.timing, refi=0)
+    device = replace(device, controller=controller, timing=timing)
+    peak = exact(device.peak_bytes_per_clock)
+    dram_mhz = dram.device.channel_gbps * dram.channels * 1000 / peak
+    clocks_per_cycle = dram_mhz / exact(arch.clock_mhz)
+    path_clocks = max(0, ceil((exact(dram.latency_ns) - exact(dram.device.latency_ns)) * dram_mhz / 1000))
+    if clocks_per_cycle > MOST_CLOCKS_PER_CYCLE:
+        raise _too_much(
+            arch, "clock_mhz", arch.clock_mhz, f"a core cycle is {float(clocks_per_cycle):,.0f} DRAM clocks"
+        )
+    if path_clocks > MAX_CLOCKS:
+        raise _too_much(arch, "dram.latency_ns", dram.latency_ns, f"that is {path_clocks:,} DRAM clocks")
+    per_clock = None if bytes_per_cycle is None else bytes_per_cycle / clocks_per_cycle
+    return DramSystem(
+        device,
+        exact(arch.clock_mhz),
+        arch.dma.outstanding,
+        dram_mhz,
+        path_clocks=path_clocks,
+        issue_cycles=arch.dma.issue_cycles,
+        bytes_per_clock=None if per_clock is None or per_clock >= peak else per_clock,
+    )
+
+
+def _too_much(arch: Arch, key: str, value: float, what: str) -> InputError:
+    remedy = f"use another {key}, or dram.model bandwidth"
+    return InputError(f"{what}, too many to run every command", where=arch.where(key), value=value, remedy=remedy)
+
+
+def _least(rate: Fraction | None, share: Fraction | int | None) -> Fraction | None:
     limits = [Fraction(limit) for limit in (rate, share) if limit is not None]
     return min(limits) if limits else None

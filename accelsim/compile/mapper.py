@@ -10,14 +10,15 @@ gets worse with a better machine.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.compile.across import ReadAcross, summed
 from accelsim.compile.plan import MatmulWork
 from accelsim.errors import InputError
 from accelsim.hardware import systolic
@@ -51,7 +52,8 @@ class MatmulCosts:
     staged_bytes and stored_bytes: of an element of the result, through a staging slot and to DRAM; scratch_bytes: of an
     element of what an epilogue's passes keep between them. Rates are bytes a
     cycle, None for unlimited; latency and issue are cycles of one load; `epilogue_cycles` are those of the whole
-    result on the vector unit. Shares are bytes a cycle of the scratchpad for one array's streams and weights.
+    result on the vector unit. Shares are bytes a cycle of the scratchpad for one array's streams and weights; `across`
+    are the operands whose reads meet in its banks.
     """
 
     scratchpad_bytes: int
@@ -71,6 +73,7 @@ class MatmulCosts:
     stream_share: int | None
     weights_share: int | None
     scratch_bytes: int = 0
+    across: tuple[ReadAcross, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -196,8 +199,16 @@ def buffer_bytes(c: Candidates, costs: MatmulCosts) -> Int64:
     )
     for operand, on_chip, width in _operands(c, costs):
         if not on_chip:
-            total = total + c.slots(operand) * c.tile(operand) * width
+            total = total + c.slots(operand) * slot_bytes(c, costs.across, operand, width)
     return total
+
+
+def slot_bytes(c: Candidates, across: tuple[ReadAcross, ...], operand: str, width: int) -> Int64:
+    """Bytes of a slot for tiles of a or b, of elements of `width` bytes, with the padding of its rows."""
+    for read in across:
+        if read.operand == operand:
+            return read.slot_bytes({"m": c.tm, "n": c.tn, "k": c.tk})
+    return c.tile(operand) * width
 
 
 def fits(c: Candidates, costs: MatmulCosts) -> NDArray[np.bool_]:
@@ -260,12 +271,13 @@ def _slot_turns(c: Candidates, costs: MatmulCosts, streamed: Float64) -> Float64
 
 
 def _array_cycles(c: Candidates, costs: MatmulCosts) -> Float64:
-    """Cycles that the streams of all tiles occupy one array: folds times period, separable in m, n and k."""
+    """Cycles that the streams of all tiles occupy one array: folds times period, separable in m, n and k; or that the
+    banks take for reads across rows."""
     view, p = c.work.view, c.work.array
     sizes = {"m": (view.m, c.tm), "n": (view.n, c.tn), "k": (view.k, c.tk)}
     axis, rows, cols = {"ws": ("m", "k", "n"), "is": ("n", "k", "m"), "os": ("k", "m", "n")}[p.dataflow]
-    row_folds = _summed(*sizes[rows], lambda size: -(-size // p.rows))
-    col_folds = _summed(*sizes[cols], lambda size: -(-size // p.cols))
+    row_folds = summed(*sizes[rows], lambda size: -(-size // p.rows))
+    col_folds = summed(*sizes[cols], lambda size: -(-size // p.cols))
     height, width = min(p.rows, sizes[rows][0]), min(p.cols, sizes[cols][0])
 
     def period(size: Int64) -> Int64:
@@ -275,7 +287,8 @@ def _array_cycles(c: Candidates, costs: MatmulCosts) -> Float64:
         return np.maximum(cycles, _share_cycles(c.work, costs, size, height, width))
 
     folds = (view.batch * row_folds * col_folds).astype(np.float64)
-    return folds * _summed(*sizes[axis], period)
+    conflicts = (view.batch * read.matmul_cycles(sizes) for read in costs.across)
+    return reduce(np.maximum, conflicts, folds * summed(*sizes[axis], period))
 
 
 def _share_cycles(work: MatmulWork, costs: MatmulCosts, steps: Int64, height: int, width: int) -> Int64:
@@ -302,14 +315,8 @@ def _drain_cycles(c: Candidates) -> Float64:
         return -(-size // p.cols)
 
     per_row = np.maximum(step, np.ceil(np.minimum(np.minimum(tile, cols), p.cols) / rate))
-    total: Float64 = view.batch * rows * _summed(cols, tile, folds) * per_row / c.arrays
+    total: Float64 = view.batch * rows * summed(cols, tile, folds) * per_row / c.arrays
     return total
-
-
-def _summed(total: int, tile: Int64, function: Callable[[Int64], Int64]) -> Int64:
-    """Sum of function(size) over the tiles of a dimension: whole ones and a ragged last one."""
-    whole, rest = total // tile, total % tile
-    return whole * function(np.minimum(tile, total)) + np.where(rest > 0, function(np.maximum(rest, 1)), 0)
 
 
 def _cycles(size: Int64, rate: Fraction | None) -> Float64:

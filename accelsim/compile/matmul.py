@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.compile.across import reads_across
 from accelsim.compile.assemble import Scratch, assemble
 from accelsim.compile.feed import Feed
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
-from accelsim.compile.mapper import Tiling, roomy_accumulator_slots, single_candidate
+from accelsim.compile.mapper import Tiling, roomy_accumulator_slots, single_candidate, slot_bytes
 from accelsim.compile.matmul_times import MatmulTimes
 from accelsim.compile.outputs import Grid, Outputs, Target
 from accelsim.compile.plan import MatmulWork
@@ -43,7 +44,8 @@ class _Lowering:
         self.ports = ports
         self.points: Points = points_of(work.view, tiling, work.array, machine.arch.array.count)
         self.candidate = single_candidate(work, tiling, machine.arch.array.count)
-        self.times = MatmulTimes(machine, work, self.points)
+        self.across = reads_across(machine.arch, work, ports.inputs)
+        self.times = MatmulTimes(machine, work, self.points, self.across)
         self.stationary = {"ws": "b", "is": "a", "os": ""}[self.array.dataflow]
         self.block = Block()
         self.ends: dict[int, ArrayEnd] = {}  # by positions, until the block is closed
@@ -55,7 +57,8 @@ class _Lowering:
         self._emit_compute()
         self._connect_arrays()
         self._connect_accumulator()
-        feeds = [self._feed("b"), self._feed("a"), *self._bias_feed()]
+        first, second = "ab" if self.stationary == "a" else "ba"  # what is shifted in first is loaded first
+        feeds = [self._feed(first), self._feed(second), *self._bias_feed()]
         template, ids = assemble(self.machine, self.block, feeds, self._outputs(), self.stream, self._scratch())
         template.claims += self._accumulator_claims(ids)
         template.chunks["accumulator"] = self._accumulator_bytes()
@@ -163,13 +166,13 @@ class _Lowering:
     def _feed(self, role: str) -> Feed:
         p, view, work = self.points, self.work.view, self.work
         number, width = (0, work.a_bytes) if role == "a" else (1, work.b_bytes)
-        tile = (p.tiling.tm if role == "a" else p.tiling.tn) * p.tiling.tk
         layout, tiles, place = view.a if role == "a" else view.b, p.tiles(role), self.ports.inputs[number]
         return Feed(
             role=role, input=number, place=place, operand=self.ports.operand(number, place),
             requests=tile_requests(tiles, layout, width), offset=layout.offset, spans=tiles.spans(layout),
             tile_id=self._tile_id(role),
-            held_whole=role in p.tiling.resident, slots=int(self.candidate.slots(role)), slot_bytes=tile * width,
+            held_whole=role in p.tiling.resident, slots=int(self.candidate.slots(role)),
+            slot_bytes=int(slot_bytes(self.candidate, self.across, role, width)),
             labels=p.labels, points=np.arange(p.size),
             reader=self.weights if role == self.stationary else self.stream, last_reader=self.stream,
             lane=self._units("stream"),

@@ -1,10 +1,13 @@
-"""Cycles and scratchpad bytes of a matmul's tasks at every point, with what limited scratchpad bandwidth adds."""
+"""Cycles and scratchpad bytes of a matmul's tasks at every point, with what the scratchpad adds."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.compile.across import ReadAcross
 from accelsim.compile.machine import Machine
 from accelsim.compile.plan import MatmulWork
 from accelsim.compile.points import Points
@@ -14,22 +17,24 @@ Int64 = NDArray[np.int64]
 
 
 class MatmulTimes:
-    """All [T]. `*_extra` are the cycles by which moving a task's bytes through its client's share of the scratchpad
-    outlasts the task; a later fold's weights go through the weights' share, under the stream."""
+    """All [T]. `*_extra` are the cycles by which the scratchpad outlasts a task: in moving its bytes through the
+    client's share of the bandwidth, or in serving its reads across rows, whichever takes longer. Weights of later folds
+    are read under the stream."""
 
-    def __init__(self, machine: Machine, work: MatmulWork, points: Points) -> None:
+    def __init__(self, machine: Machine, work: MatmulWork, points: Points, across: Sequence[ReadAcross] = ()) -> None:
         p, array = points, work.array
         sizes = (p.tm, p.tk, p.tn)
         self._bytes(work, p)
+        self._conflicts(work, p, across)
         self.weights = systolic.weights_times(array, *sizes)
         self.stream = systolic.stream_times(array, *sizes)
         self.drain = systolic.drain_times(array, *sizes)
         weights, stream, drain = (machine.shares.get(f"core0.array0.{kind}") for kind in ("weights", "stream", "drain"))
         written = p.tm * p.tn * sum(work.out_bytes) * p.last_k * (not work.epilogue) * array.fold_overlap
-        self.weights_extra = _extra(self.first_fold_bytes, self.weights, weights)
+        self.weights_extra = _extra(self.first_fold_bytes, self.weights, weights, self.first_fold_conflict)
         self.stream_extra = np.maximum(
-            _extra(self.streamed_bytes, self.stream.occupy, stream),
-            _extra(self.later_fold_bytes, self.stream.occupy, weights),
+            _extra(self.streamed_bytes, self.stream.occupy, stream, self.streamed_conflict),
+            _extra(self.later_fold_bytes, self.stream.occupy, weights, self.later_fold_conflict),
         )
         self.drain_extra = _extra(written, self.drain.occupy, drain)
 
@@ -63,6 +68,22 @@ class MatmulTimes:
         self.later_fold_bytes = still - self.first_fold_bytes
         self.streamed_bytes = a + b - still
 
+    def _conflicts(self, work: MatmulWork, p: Points, across: Sequence[ReadAcross]) -> None:
+        """Cycles that the banks need for the same three kinds of reads, where those go across rows; else 0. Two moving
+        operands (os) lie anywhere: how they meet is left out, as for all clients."""
+        self.first_fold_conflict = self.later_fold_conflict = self.streamed_conflict = np.zeros(p.size, np.int64)
+        tile = {"m": p.tm, "k": p.tk, "n": p.tn}
+        for read in across:
+            rows, columns = tile[read.rows], tile[read.columns]
+            once = read.cycles(rows, columns)
+            if read.fold is None:
+                self.first_fold_conflict = read.cycles(rows, columns, corner=(work.array.cols, work.array.rows))
+                self.later_fold_conflict = once - self.first_fold_conflict
+            else:
+                passes = read.passes(tile[read.other])
+                self.streamed_conflict = np.maximum(self.streamed_conflict, once * passes)
 
-def _extra(moved: Int64, occupy: Int64, share: int | None) -> Int64:
-    return np.zeros_like(occupy) if share is None else np.maximum(0, -(-moved // share) - occupy)
+
+def _extra(moved: Int64, occupy: Int64, share: int | None, conflict: Int64 | int = 0) -> Int64:
+    shared = np.zeros_like(occupy) if share is None else -(-moved // share)
+    return np.maximum(0, np.maximum(shared, conflict) - occupy)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from accelsim.arch.sections import Scratchpad
 from accelsim.arch.spec import Arch
 from accelsim.compile.fuse import Group
 from accelsim.errors import InputError
-from accelsim.trace.model import Tensor, Trace
+from accelsim.hardware.scratchpad import padded_pitch
+from accelsim.trace.model import DTYPE_BYTES, Tensor, Trace
 
 RESIDENT_SHARE = 0.5
 _ALIGN = 64  # bytes; keeps every on-chip tensor on a bank line of the shipped machines
@@ -78,9 +80,9 @@ def place(groups: tuple[Group, ...], trace: Trace, arch: Arch, residency: bool) 
         if not (candidate.required or residency):
             continue
         limit = capacity if candidate.required else int(capacity * RESIDENT_SHARE)
-        if (region := _fit(candidate, scratchpad, limit)) is not None:
+        if (region := _fit(candidate, scratchpad, limit, _bytes_in_banks(candidate, arch.scratchpad))) is not None:
             scratchpad[candidate.tensor.id] = region
-        elif (region := _fit(candidate, level2, second)) is not None:
+        elif (region := _fit(candidate, level2, second, candidate.bytes)) is not None:
             level2[candidate.tensor.id] = region
         elif candidate.required:
             raise _does_not_fit(candidate.tensor, capacity, second)
@@ -106,17 +108,28 @@ def _candidates(groups: tuple[Group, ...], trace: Trace) -> list[_Candidate]:
     return found
 
 
-def _fit(candidate: _Candidate, placed: Mapping[int, Region], limit: int) -> Region | None:
-    """The lowest address below `limit` that is free over the candidate's whole life."""
+def _bytes_in_banks(candidate: _Candidate, scratchpad: Scratchpad) -> int:
+    """Bytes of the scratchpad that a tensor takes, with the padding of its rows where the machine pads them."""
+    shape, size = candidate.tensor.shape, candidate.bytes
+    if scratchpad.transpose != "padding" or not shape:
+        return size
+    row_bytes = shape[-1] * DTYPE_BYTES[candidate.tensor.dtype]
+    rows = candidate.tensor.elements // shape[-1]
+    padded = rows * int(padded_pitch(row_bytes, scratchpad.banks, scratchpad.bank_width_bytes))
+    return -(-padded // _ALIGN) * _ALIGN
+
+
+def _fit(candidate: _Candidate, placed: Mapping[int, Region], limit: int, size: int) -> Region | None:
+    """The lowest address of `size` bytes below `limit` that is free over the candidate's whole life."""
     busy = [r for r in placed.values() if r.first <= candidate.last and candidate.first <= r.last]
     address = 0
     for region in sorted(busy, key=lambda r: r.address):
-        if address + candidate.bytes <= region.address:
+        if address + size <= region.address:
             break
         address = max(address, region.end)
-    if address + candidate.bytes > limit:
+    if address + size > limit:
         return None
-    return Region(address, candidate.bytes, candidate.first, candidate.last)
+    return Region(address, size, candidate.first, candidate.last)
 
 
 def _top(placed: Mapping[int, Region], group: int) -> int:

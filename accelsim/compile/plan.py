@@ -193,7 +193,8 @@ class Planner:
         count = elements(view)
         if count == rows * cols:
             return "stream"
-        by_row = group.head.kind in ROW_KINDS or view.shape[-1:] == (1,)
+        parameter = group.head.kind in ("layernorm", "layernorm_backward") and view in group.head.inputs[1:3]
+        by_row = view.shape[-1:] == (1,) or (group.head.kind in ROW_KINDS and not parameter)
         return "row" if count == rows and cols > 1 and by_row else "whole"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.errors import InternalError
+from accelsim.hardware.dram.system import DramSystem
 
 Int64 = NDArray[np.int64]
 
@@ -68,7 +69,9 @@ class Unit:
 class Memory:
     """The DRAM model the engine runs loads and stores on. Rates are exact bytes per core cycle, None for unlimited.
 
-    model: "ideal" (0 cycles) or "bandwidth" (one first-come-first-served server for the whole DRAM).
+    model: "ideal" (0 cycles), "bandwidth" (one first-come-first-served server for the whole DRAM), "pattern" (that
+    server, with service times of `system`'s commands) or "command" (every command of `system`). For the last two the
+    rates are the most that it can move, and `latency_cycles` counts for "pattern" alone.
     """
 
     model: str
@@ -76,6 +79,7 @@ class Memory:
     store_bytes_per_cycle: Fraction | None = None
     latency_cycles: int = 0
     issue_cycles: int = 0
+    system: DramSystem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,11 @@ class Program:
     def request_bytes(self) -> Int64:
         """[n] useful bytes of a memory request, 0 elsewhere."""
         return self.rows * self.row_bytes
+
+    @property
+    def requests(self) -> Int64:
+        """[4, n] address, rows, row_bytes and pitch of DRAM requests, in bytes; all 0 for other tasks."""
+        return np.stack([self.address, self.rows, self.row_bytes, self.pitch]) * self.is_memory
 
     def check(self) -> None:
         """Raise InternalError unless the Program keeps the contract (order, lags, breakdown sums, units)."""

@@ -47,7 +47,7 @@ def _array_peaks(arch: Arch, works: Sequence[MatmulWork]) -> dict[str, int]:
         shifted = max(shifted, _ceil(still * rate))
         width = sum(work.out_bytes)
         leave = work.array.drain_elements_per_cycle
-        drained = max(drained, cols * width if leave is None else _ceil(min(leave, Fraction(cols)) * width))
+        drained = max(drained, _ceil((cols * rate if leave is None else min(leave, Fraction(cols))) * width))
     return {"stream": streamed, "weights": shifted, "drain": drained} if arch.array.dataflow != "os" else {
         "stream": streamed, "drain": drained,
     }  # fmt: skip

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.arch.spec import Arch
+from accelsim.compile.across import strided_pass_cycles
 from accelsim.compile.assemble import Scratch, assemble
 from accelsim.compile.feed import Feed
 from accelsim.compile.fuse import contiguous, elements
@@ -130,10 +131,11 @@ class _Lowering:
     def _emit_passes(self) -> tuple[list[Int64], PassTimes]:
         """Positions [T] of each pass, and the last one's times. A pass waits for the one before on the same tile."""
         rows, cols = (self.length // self.work.cols, self.work.cols) if self.whole_rows else (self.length, 1)
-        key = np.arange(self.count) * PHASES
+        key, conflict = np.arange(self.count) * PHASES, self._conflict()
         emitted: list[Int64] = []
         for index, step in enumerate(self.work.passes):
             times = pass_times(rows, cols, step.work, self.machine.vector_unit)
+            times = _at_least(times, conflict) if index == 0 else times
             positions = self.block.add(
                 VECTOR, self.machine.vector, key + index, tile=self.labels, occupy=times.occupy,
                 latency=times.latency, useful=times.useful, reduction_tail=times.reduction_tail,
@@ -145,6 +147,13 @@ class _Lowering:
                 self.block.edge(positions, emitted[-1], DONE)
             emitted.append(positions)
         return emitted, times
+
+    def _conflict(self) -> Int64:
+        """[T] cycles that the banks need for a transpose to read its tiles; 0 for any other operator."""
+        if self.work.group.head.kind != "transpose":
+            return np.zeros(self.count, np.int64)
+        item, place = self.work.inputs[0], self.ports.inputs[0]
+        return strided_pass_cycles(self.machine.arch, item.view, item.bytes, self._access(0, item).requests, place)
 
     def _feed(self, number: int, item: VectorInput) -> Feed:
         held = item.role == "whole" and number not in self.blocked
@@ -199,6 +208,14 @@ class _Lowering:
         if not (first % cols).any():
             return Grid(cols, first // cols, one, np.arange(self.count), none)
         return Grid(elements(view), one, first, none, np.arange(self.count))
+
+
+def _at_least(times: PassTimes, cycles: Int64) -> PassTimes:
+    """The same passes where the scratchpad's banks need so many cycles for each."""
+    longer = np.maximum(0, cycles - times.occupy)
+    return replace(
+        times, occupy=times.occupy + longer, latency=times.latency + longer, scratchpad=times.scratchpad + longer
+    )
 
 
 def _too_large(work: VectorWork, unit: int, needed: int, free: int, where: str) -> InputError:

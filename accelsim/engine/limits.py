@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import lcm
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.compile.program import DONE, LOAD, STORE, TASK_KINDS, Memory, Program
+from accelsim.engine.service import rate_of, ticks_per_cycle
 from accelsim.errors import InternalError
 
-MEMORY_MODELS = ("ideal", "bandwidth")
+MEMORY_MODELS = ("ideal", "bandwidth", "pattern", "command")
 
 # Every intermediate result of an engine stays below this, a factor of two inside int64.
 SAFE = 2**62
+
+# Core cycles that a transaction may take on average, with room: no preset's row cycle and refresh together take more.
+SLOWEST = 1000
 
 
 def check(program: Program) -> None:
@@ -30,12 +32,6 @@ def check(program: Program) -> None:
     _check_magnitudes(program)
 
 
-def ticks_per_cycle(memory: Memory) -> int:
-    """Least common multiple of the rates' numerators: with so many ticks a cycle, whole bytes take whole ticks."""
-    rates = (memory.load_bytes_per_cycle, memory.store_bytes_per_cycle)
-    return lcm(*(rate.numerator for rate in rates if rate is not None))
-
-
 def _require(holds: bool, law: str) -> None:
     if not holds:
         raise InternalError(f"the engine cannot run this Program: {law}")
@@ -45,12 +41,16 @@ def _check_memory(memory: Memory) -> None:
     _require(memory.model in MEMORY_MODELS, f"memory model {memory.model!r} is none of {', '.join(MEMORY_MODELS)}")
     _require(memory.latency_cycles >= 0, f"the memory latency is negative ({memory.latency_cycles} cycles)")
     _require(memory.issue_cycles >= 0, f"the issue time is negative ({memory.issue_cycles} cycles)")
+    _require(
+        (memory.system is not None) == (memory.model in ("pattern", "command")),
+        f"memory model {memory.model!r} and its DRAM do not go together",
+    )
     for rate in (memory.load_bytes_per_cycle, memory.store_bytes_per_cycle):
         _require(rate is None or rate > 0, f"a memory rate is not positive ({rate} bytes per cycle)")
 
 
 def _check_shapes(program: Program) -> None:
-    for name in ("unit", "kind", "occupy", "latency", "rows", "row_bytes"):
+    for name in ("unit", "kind", "occupy", "latency", "address", "rows", "row_bytes", "pitch"):
         _require(getattr(program, name).shape == (program.size,), f"`{name}` has not one entry per task")
     edges = program.edge_producer.shape
     _require(program.edge_event.shape == edges == program.edge_lag.shape, "the edge arrays differ in length")
@@ -71,6 +71,8 @@ def _check_ranges(program: Program) -> None:
         "latency": (program.latency, huge),
         "rows": (program.rows, huge),
         "row_bytes": (program.row_bytes, huge),
+        "address": (program.address, huge),
+        "pitch": (program.pitch, huge),
     }
     for name, (values, limit) in limits.items():
         inside = values.size == 0 or (values.min() >= 0 and values.max() < limit)
@@ -78,30 +80,37 @@ def _check_ranges(program: Program) -> None:
 
 
 def _check_magnitudes(program: Program) -> None:
-    """Bound the last cycle and every product of the server's arithmetic from above (floats: no sum can wrap)."""
+    """Bound the last cycle and every product of the memory's arithmetic from above (floats: no sum can wrap)."""
     memory = program.memory
-    is_memory = program.is_memory
-    count = int(np.count_nonzero(is_memory))
+    count = int(np.count_nonzero(program.is_memory))
     cycles = float(program.latency.sum(dtype=np.float64)) + float(program.occupy.sum(dtype=np.float64))
     cycles += float(program.edge_lag.sum(dtype=np.float64))
     cycles += count * (memory.issue_cycles + memory.latency_cycles + 1)
-    for kind, rate in ((LOAD, memory.load_bytes_per_cycle), (STORE, memory.store_bytes_per_cycle)):
-        if memory.model == "bandwidth" and rate is not None:
-            cycles += _check_requests(program, kind, rate)
+    cycles += sum(_check_requests(program, kind) for kind in (LOAD, STORE))
     _require(cycles < SAFE, f"the run may last {cycles:.3g} cycles, beyond 64-bit integers")
+    if memory.system is not None:
+        clocks = cycles * max(1, memory.system.clocks_per_cycle.numerator)
+        _require(clocks < SAFE, f"the run may last {clocks:.3g} parts of a DRAM clock, beyond 64-bit integers")
     ticks = ticks_per_cycle(memory)
     _require(
         ticks < SAFE, f"the memory rates need {ticks:.3g} ticks a cycle, beyond 64-bit integers; use simpler rates"
     )
 
 
-def _check_requests(program: Program, kind: int, rate: Fraction) -> float:
-    """Check the requests of one direction; return the cycles in which they are served."""
-    selected = program.kind == kind
+def _check_requests(program: Program, kind: int) -> float:
+    """Check the requests of one direction; return the cycles in which they are served, at most."""
+    selected, rate = program.kind == kind, rate_of(program.memory, kind)
     sizes = program.rows[selected].astype(np.float64) * program.row_bytes[selected]
-    if sizes.size == 0:
+    if rate is None or sizes.size == 0:
         return 0.0
     _require(bool(sizes.min() > 0), "a memory request has no bytes")
+    system = program.memory.system
+    if system is not None:
+        ends = program.address[selected] + program.rows[selected] * program.pitch[selected].astype(np.float64)
+        _require(float(ends.max()) < SAFE, f"a request ends at byte {ends.max():.3g}, beyond 64-bit integers")
+        size = system.device.geometry.transaction_bytes
+        moved = SLOWEST * float((program.rows[selected] * (2 + program.row_bytes[selected] / size)).sum())
+        return moved + float(sizes.sum()) / float(rate)
     product = float(sizes.max()) * rate.denominator
     _require(product < SAFE, f"a request of {sizes.max():.3g} bytes at {rate} bytes per cycle exceeds 64-bit integers")
     return float(sizes.sum()) / float(rate)

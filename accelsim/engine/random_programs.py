@@ -25,6 +25,8 @@ from accelsim.compile.program import (
 )
 from accelsim.engine import reference
 from accelsim.engine.timeline import Progress, Timeline
+from accelsim.hardware.dram import Controller, preset
+from accelsim.hardware.dram.system import DramSystem
 
 Edge = tuple[int, int, int]  # producer, event, lag in cycles
 
@@ -33,6 +35,13 @@ MAX_EDGES = 4
 RATES = (None, *(Fraction(rate) for rate in (1, "1/3", "7/3", "3/7", 64, "2705/94", 10**12)))  # bytes per cycle
 CYCLES = (0, 0, 1, 1, 2, 3, 7, 40)  # durations, lags and latencies; zero often, for everything at once
 BYTES = (1, 2, 3, 7, 64, 100, 4096)
+ROWS = (1, 1, 1, 2, 3, 17)
+DEVICES = (
+    preset("ddr4_2400"),
+    preset("hbm2_2000", channels=4),
+    preset("lpddr5_6400", channels=2, mapping="RoBaRaCoBgCh", channel_xor=False),
+    preset("ddr3_2133", controller=Controller(front_end="per_bank")),
+)
 
 
 @dataclass
@@ -41,7 +50,8 @@ class ProgramBuilder:
 
     memory: Memory
     units: list[Unit] = field(default_factory=list)
-    tasks: list[tuple[int, int, int, int, int]] = field(default_factory=list)  # unit, kind, occupy, latency, bytes
+    # unit, kind, occupy, latency, address, rows, row_bytes, pitch
+    tasks: list[tuple[int, ...]] = field(default_factory=list)
     edges: list[list[Edge]] = field(default_factory=list)
 
     def unit(self, name: str, kind: str) -> int:
@@ -52,21 +62,24 @@ class ProgramBuilder:
     def task(self, unit: int, occupy: int, latency: int | None = None, edges: Sequence[Edge] = ()) -> int:
         """Add a task of fixed duration (`latency` is `occupy` unless given); returns its id."""
         kind = TASK_KINDS.index(self.units[unit].kind.replace(".", "_"))
-        return self._add(unit, kind, occupy, occupy if latency is None else latency, 0, edges)
+        return self._add((unit, kind, occupy, occupy if latency is None else latency, 0, 0, 0, 0), edges)
 
-    def request(self, unit: int, size: int, edges: Sequence[Edge] = ()) -> int:
-        """Add a load or store of `size` bytes, by the unit's kind; returns its id."""
-        return self._add(unit, STORE if self.units[unit].kind == "store" else LOAD, 0, 0, size, edges)
+    def request(
+        self, unit: int, size: int, edges: Sequence[Edge] = (), *, address: int = 0, rows: int = 1, gap: int = 0
+    ) -> int:
+        """Add a load or store by the unit's kind, of `rows` runs of `size` bytes with `gap` between; returns its id."""
+        kind = STORE if self.units[unit].kind == "store" else LOAD
+        return self._add((unit, kind, 0, 0, address, rows, size, size + gap), edges)
 
-    def _add(self, unit: int, kind: int, occupy: int, latency: int, size: int, edges: Sequence[Edge]) -> int:
-        self.tasks.append((unit, kind, occupy, latency, size))
+    def _add(self, task: tuple[int, ...], edges: Sequence[Edge]) -> int:
+        self.tasks.append(task)
         self.edges.append(list(edges))
         return len(self.tasks) - 1
 
     def program(self) -> Program:
         """The Program so far; all of a task's `occupy` counts as useful."""
         size = len(self.tasks)
-        columns = np.array(self.tasks, dtype=np.int64).reshape(size, 5)
+        columns = np.array(self.tasks, dtype=np.int64).reshape(size, 8)
         edges = np.array([edge for each in self.edges for edge in each], dtype=np.int64).reshape(-1, 3)
         breakdown = np.zeros((size, len(BREAKDOWN)), np.int64)
         breakdown[:, 0] = columns[:, 2]
@@ -82,10 +95,10 @@ class ProgramBuilder:
             macs=np.zeros(size, np.int64),
             counters=np.zeros((size, len(COUNTERS)), np.int64),
             tile=np.full((size, 4), -1, np.int32),
-            address=np.zeros(size, np.int64),
-            rows=(columns[:, 4] > 0).astype(np.int64),
-            row_bytes=columns[:, 4].copy(),
-            pitch=columns[:, 4].copy(),
+            address=columns[:, 4].copy(),
+            rows=columns[:, 5].copy(),
+            row_bytes=columns[:, 6].copy(),
+            pitch=columns[:, 7].copy(),
             edge_begin=np.cumsum([0, *map(len, self.edges)], dtype=np.int64),
             edge_producer=edges[:, 0].astype(np.int32),
             edge_event=edges[:, 1].astype(np.int8),
@@ -104,7 +117,8 @@ def random_program(choose: random.Random, max_tasks: int = 40) -> Program:
         unit = choose.randrange(len(builder.units))
         edges = _random_edges(choose, task)
         if builder.units[unit].kind in ("load", "store"):
-            builder.request(unit, choose.choice(BYTES), edges)
+            address, rows, gap = choose.randrange(5000), choose.choice(ROWS), choose.choice((0, 1, 60, 700))
+            builder.request(unit, choose.choice(BYTES), edges, address=address, rows=rows, gap=gap)
         else:
             occupy = choose.choice(CYCLES)
             builder.task(unit, occupy, occupy + choose.choice(CYCLES), edges)
@@ -112,11 +126,27 @@ def random_program(choose: random.Random, max_tasks: int = 40) -> Program:
 
 
 def _random_memory(choose: random.Random) -> Memory:
-    if choose.randrange(5) == 0:
-        return Memory("ideal")
-    load = choose.choice(RATES)
-    store = load if choose.randrange(2) else choose.choice(RATES)
-    return Memory("bandwidth", load, store, latency_cycles=choose.choice(CYCLES), issue_cycles=choose.choice(CYCLES))
+    model = choose.choice(("ideal", "bandwidth", "bandwidth", "pattern", "command", "command"))
+    latency, issue = choose.choice(CYCLES), choose.choice(CYCLES)
+    if model == "ideal":
+        return Memory(model)
+    if model == "bandwidth":
+        load = choose.choice(RATES)
+        store = load if choose.randrange(2) else choose.choice(RATES)
+        return Memory(model, load, store, latency, issue)
+    system = _random_system(choose)
+    rate = system.peak_bytes_per_cycle
+    return Memory(model, rate, rate, latency, issue, system)
+
+
+def _random_system(choose: random.Random) -> DramSystem:
+    return DramSystem(
+        choose.choice(DEVICES),
+        core_mhz=choose.choice((1000, 700, Fraction("940.1"))),
+        outstanding=choose.choice((1, 5, 64)),
+        path_clocks=choose.choice((0, 1, 60)),
+        bytes_per_clock=choose.choice((None, None, Fraction(8), Fraction(100, 7))),
+    )
 
 
 def _random_edges(choose: random.Random, task: int) -> list[Edge]:

@@ -1,22 +1,27 @@
 """The readable specification of the engine, in SimPy: what a Program means in time. `compiled` gives the same answer.
 
-A process per unit takes the unit's next task, waits for its edges, works and signals. The DRAM is one more process.
-SimPy keeps the clock; all times are whole core cycles, only the server's own time is a fraction.
+A process per unit takes the unit's next task, waits for its edges, works and signals. The DRAM is one more process, or
+(`command`) a machine of its own whose clock is kept beside SimPy's. SimPy keeps the clock; all times are whole core
+cycles, only the server's own time is a fraction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, inf
 
 import numpy as np
 import simpy
 
 from accelsim.compile.program import DONE, LOAD, RELEASED, START, STORE, Program
+from accelsim.engine.commanded import finish, memory_of, queue_numbers
 from accelsim.engine.deadlock import deadlock
 from accelsim.engine.limits import check
+from accelsim.engine.service import rate_of, service_times
 from accelsim.engine.timeline import Timeline
+from accelsim.hardware.dram import dma
+from accelsim.hardware.dram.state import NEVER
 
 Process = Generator[simpy.Event, object, None]
 
@@ -26,7 +31,7 @@ _AFTER_ALL_OTHERS = 2  # SimPy handles events of one cycle by priority: 0 urgent
 def run(program: Program) -> Timeline:
     """Simulate `program` event by event. Raises InternalError on a deadlock or a Program out of limits."""
     check(program)
-    return _Run(program).to_the_end()
+    return (_RunByCommand if program.memory.model == "command" else _Run)(program).to_the_end()
 
 
 class _Settled(simpy.Event):
@@ -48,6 +53,7 @@ class _Run:
         self.signals = [[self.env.event() for _ in range(program.size)] for _ in (START, RELEASED, DONE)]
         self.times = np.full((3, program.size), -1, dtype=np.int64)
         self.served = np.full(program.size, -1, dtype=np.int64)
+        self.service = service_times(program)
         self.presented: list[int] = []  # requests that the server has not seen yet
         self.bell = self.env.event()  # rings when a request is presented
 
@@ -57,10 +63,17 @@ class _Run:
             queues.setdefault(int(unit), []).append(task)
         for queue in queues.values():
             self.env.process(self.unit(queue))
-        self.env.process(self.server())
-        self.env.run()
+        self.run_dram()
         if (self.times < 0).any():
             raise deadlock(self.program, self.times)
+        return self.timeline()
+
+    def run_dram(self) -> None:
+        """Let time run, with the DRAM as a process."""
+        self.env.process(self.server())
+        self.env.run()
+
+    def timeline(self) -> Timeline:
         start, released, done = self.times
         return Timeline(start, released, done, self.served, total=int(done.max(initial=0)))
 
@@ -87,14 +100,19 @@ class _Run:
             yield self.env.timeout(earliest - self.env.now)
 
     def request(self, task: int) -> Process:
-        """A load or store: free under `ideal` memory, else issued and presented to the server."""
-        if self.program.memory.model == "ideal":
+        """A load or store: free under `ideal` memory, else issued and presented to the DRAM."""
+        memory, kind = self.program.memory, self.program.kind[task]
+        if memory.model == "ideal":
             self.serve(task, Fraction(self.env.now), Fraction(self.env.now), latency=0)
             return
-        yield self.env.timeout(self.program.memory.issue_cycles)
-        if self.service(task) == 0:  # unlimited: nobody queues
+        yield self.env.timeout(memory.issue_cycles)
+        if memory.model == "bandwidth" and rate_of(memory, kind) is None:  # unlimited: nobody queues
             self.serve(task, Fraction(self.env.now), Fraction(self.env.now), self.latency(task))
-            return
+        else:
+            self.present(task)
+
+    def present(self, task: int) -> None:
+        """Ring for the server."""
         self.presented.append(task)
         if not self.bell.triggered:
             self.bell.succeed()
@@ -112,7 +130,7 @@ class _Run:
             yield _Settled(self.env)
             for task in sorted(self.presented):
                 begin = max(free, Fraction(self.env.now))
-                free = begin + self.service(task)
+                free = begin + self.service.of(task)
                 self.serve(task, begin, free, self.latency(task))
             self.presented.clear()
 
@@ -122,12 +140,6 @@ class _Run:
         wait = ceil(end) - int(self.env.now)
         self.signal(task, RELEASED, wait)
         self.signal(task, DONE, wait + latency)
-
-    def service(self, task: int) -> Fraction:
-        """Cycles that the request's bytes take at the server; 0 at an unlimited rate."""
-        memory, is_load = self.program.memory, self.program.kind[task] == LOAD
-        rate = memory.load_bytes_per_cycle if is_load else memory.store_bytes_per_cycle
-        return Fraction(0) if rate is None else int(self.program.rows[task]) * int(self.program.row_bytes[task]) / rate
 
     def latency(self, task: int) -> int:
         """Cycles from the end of service to `done`: a load waits for its data, a store for nothing."""
@@ -145,3 +157,44 @@ class _Run:
         """The task's event happens now: note the time, and let those who wait for it go on."""
         self.times[event, task] = self.env.now
         self.signals[event][task].succeed()
+
+
+class _RunByCommand(_Run):
+    """The DRAM runs every command: it is told what is presented, and goes ahead to its next event or SimPy's."""
+
+    def __init__(self, program: Program):
+        super().__init__(program)
+        self.memory = memory_of(program)
+        self.queues = queue_numbers(program)
+
+    def run_dram(self) -> None:
+        """Let time run: whichever has the next event, SimPy or the DRAM, goes on to it.
+
+        At a tie the DRAM stops at the same cycle, before it looks at what is presented in that cycle.
+        """
+        while True:
+            following = self.env.peek()
+            if self.memory.dma[0].pending and self.advance(following):
+                continue
+            if following == inf:
+                return
+            self.env.step()
+
+    def advance(self, following: float) -> int:
+        """Run the DRAM to its next event, or to SimPy's `following` one. Returns how many events it had."""
+        limit = NEVER // int(self.memory.dma[0]["dram"]) if following == inf else int(following)
+        count = dma.advance(self.memory, limit)
+        for event in self.memory.dma[0]["due"][:count]:
+            task, what = int(event["task"]), RELEASED if event["what"] == dma.RELEASED else DONE
+            self.served[task] = event["served"]
+            self.signal(task, what, int(event["cycle"]) - int(self.env.now))
+        return count
+
+    def present(self, task: int) -> None:
+        program = self.program
+        where = (program.address[task], program.rows[task], program.row_bytes[task], program.pitch[task])
+        queue, is_write = self.queues[program.unit[task]], bool(program.kind[task] == STORE)
+        dma.submit(self.memory, queue, task, int(self.env.now), is_write, *where)
+
+    def timeline(self) -> Timeline:
+        return finish(self.program, self.memory, self.times, self.served)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from accelsim.hardware.dram.requests import DramStats
 
 Int64 = NDArray[np.int64]
 
@@ -17,7 +19,7 @@ Progress = Callable[[str], None]  # is told a line of text when there is somethi
 class Timeline:
     """Start, released and done of each task ([n] int64) and the first service cycle of each memory task (else -1).
 
-    `dram` holds the DRAM model's own counters, None under `ideal` and `bandwidth`.
+    `dram` holds the DRAM model's own counters, None unless it runs every command.
     `total` is the larger of the last `done` and the end of the last write burst.
     """
 
@@ -26,7 +28,7 @@ class Timeline:
     done: Int64
     served: Int64
     total: int
-    dram: Mapping[str, int] | None = None
+    dram: DramStats | None = None
 
     def equals(self, other: Timeline) -> bool:
         """True when every time and counter is the same."""

@@ -11,13 +11,14 @@ from functools import lru_cache
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from accelsim.errors import InputError, InternalError
 
 Int64 = NDArray[np.int64]
 
 COUNT_LIMIT = 2**62
+_MOST_AT_ONCE = 2**20  # banks and accesses looked at in one go
 _UNLIMITED = 2**63  # the claim of a client without a peak of its own: above every declared one
 
 
@@ -94,7 +95,7 @@ def conflict_cycles(
     return -(-int(words.max()) // ports)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65536)
 def transposed_cycles(
     banks: int,
     bank_width_bytes: int,
@@ -110,8 +111,9 @@ def transposed_cycles(
     Element (i, j) takes the bytes [i·pitch + j·element_bytes, .. + element_bytes), from a word-aligned base. The
     elements of a group are needed together, as by the columns of an array or the lanes of the vector unit: a group
     takes the cycles of its busiest bank, and the next one starts after it. A word is read once a group, however many
-    of the group's elements it holds. Exact: a group's cycles depend on where it starts modulo banks·width alone.
-    A group without conflicts takes ceil(words / (banks·ports)) cycles.
+    of the group's elements it holds. Exact: a group that starts a word later reads the same words one bank further,
+    so its cycles depend on where in a word it starts alone. A group without conflicts takes
+    ceil(words / (banks·ports)) cycles.
 
     Raises InternalError for a size below 1, a pitch smaller than an element, or a tile of 2^62 bytes or more.
     """
@@ -119,15 +121,45 @@ def transposed_cycles(
         sizes = f"{banks=} {bank_width_bytes=} {ports=} {pitch_bytes=} {element_bytes=} {rows=} {cols=} {lanes=}"
         raise InternalError(f"transposed_cycles needs sizes >= 1 and a pitch of at least an element; got {sizes}")
     _require_in_range(rows * pitch_bytes + cols * element_bytes)
-    line_bytes = banks * bank_width_bytes
     whole, rest = divmod(rows, lanes)
+    walk = banks, bank_width_bytes, pitch_bytes, element_bytes
     total = 0
     for size, first, groups in ((lanes, 0, whole), (rest, whole * lanes * pitch_bytes, 1)):
-        starts = _starts(line_bytes, first, (lanes * pitch_bytes, groups), (element_bytes, cols)) if size else ()
-        for start, times in starts:
-            words = _words_per_bank(banks, bank_width_bytes, pitch_bytes, element_bytes, 0, size, start)
-            total += times * -(-int(words.max()) // ports)
+        span = (size - 1) * pitch_bytes + element_bytes
+        if size and (span - 2) // bank_width_bytes + 2 <= banks:  # no two words a turn of the banks apart
+            total += groups * cols
+        elif size and groups:
+            total += _groups_cycles(walk, ports, size, first, (lanes * pitch_bytes, groups), (element_bytes, cols))
     return total
+
+
+def _groups_cycles(
+    walk: tuple[int, int, int, int], ports: int, size: int, first: int, outer: tuple[int, int], inner: tuple[int, int]
+) -> int:
+    """Cycles of the groups of `size` elements that start at first + i·step + j·step; outer, inner: (step, count)."""
+    banks, width, pitch, element = walk
+    common = gcd(pitch, width)
+    grain = common if common % element == 0 else 1  # starts within as many bytes reach the same words
+    starts, times = _starts(width, grain, first, outer, inner)
+    total = 0
+    for part in np.array_split(np.arange(starts.size), -(-starts.size * (banks + size) // _MOST_AT_ONCE)):
+        words = _words_per_bank(banks, width, pitch, element, 0, size, starts[part])
+        cycles = -(-words.max(axis=1) // ports)
+        total += sum(a * b for a, b in zip(times[part].tolist(), cycles.tolist(), strict=True))
+    return total
+
+
+def padded_pitch(row_bytes: ArrayLike, banks: int, bank_width_bytes: int) -> Int64:
+    """The pitch of padded rows of so many bytes [..]: `banks` rows one after another start in as many banks.
+
+    That is the least number of words without a common factor with the number of banks, an odd one where that is a
+    power of 2. Rows within a word are left packed: there, rows one after another share words.
+    """
+    size = np.asarray(row_bytes, np.int64)
+    words = -(-size // bank_width_bytes)
+    while (shared := np.gcd(words, banks) > 1).any():
+        words = words + shared
+    return np.asarray(np.where(size > bank_width_bytes, words * bank_width_bytes, size), dtype=np.int64)
 
 
 def _require_in_range(bound: int) -> None:
@@ -135,13 +167,16 @@ def _require_in_range(bound: int) -> None:
         raise InternalError(f"a scratchpad stream's addresses or counts could leave int64: up to {bound:.3g}")
 
 
-def _starts(modulus: int, first: int, outer: tuple[int, int], inner: tuple[int, int]) -> list[tuple[int, int]]:
-    """(value, how often it comes up) of first + i·step + j·step modulo `modulus`; outer and inner: (step, count)."""
+def _starts(
+    modulus: int, grain: int, first: int, outer: tuple[int, int], inner: tuple[int, int]
+) -> tuple[Int64, Int64]:
+    """Distinct values of first + i·step + j·step modulo `modulus`, rounded down to the grain, and how often each comes
+    up; outer and inner: (step, count)."""
     (values, times), (inner_values, inner_times) = _multiples(modulus, *outer), _multiples(modulus, *inner)
-    starts, place = np.unique((first + np.add.outer(values, inner_values)) % modulus, return_inverse=True)
+    starts, place = np.unique((first + np.add.outer(values, inner_values)) % modulus // grain, return_inverse=True)
     totals = np.zeros_like(starts)
     np.add.at(totals, place.ravel(), np.multiply.outer(times, inner_times).ravel())
-    return list(zip(starts.tolist(), totals.tolist(), strict=True))
+    return starts * grain, totals
 
 
 def _multiples(modulus: int, step: int, count: int) -> tuple[Int64, Int64]:
@@ -153,17 +188,18 @@ def _multiples(modulus: int, step: int, count: int) -> tuple[Int64, Int64]:
 
 
 def _words_per_bank(
-    banks: int, width: int, stride: int, access_bytes: int, begin: int, end: int, base: int = 0
+    banks: int, width: int, stride: int, access_bytes: int, begin: int, end: int, bases: ArrayLike = 0
 ) -> Int64:
-    """[banks] words that the accesses begin .. end-1 read from each bank; access 0 starts at byte `base`."""
+    """[bases, banks] words that the accesses begin .. end-1 read from each bank; access 0 starts at a base."""
     access = np.arange(begin, end, dtype=np.int64)
-    start = base + access * stride
+    start = np.atleast_1d(np.asarray(bases, np.int64))[:, None] + access * stride
     just_read = np.where(access == 0, -1, (start - stride + access_bytes - 1) // width)
     first = np.maximum(start // width, just_read + 1)
     words = np.maximum((start + access_bytes - 1) // width - first + 1, 0)
     laps, rest = np.divmod(words, banks)
     # Add 1 to the `rest` banks from the first on: up at the first, down past the last, on two turns of the ring.
-    up = np.bincount(first % banks, minlength=2 * banks)
-    down = np.bincount(first % banks + rest, minlength=2 * banks)
-    turns = np.cumsum(up - down).reshape(2, banks)
-    return np.asarray(turns.sum(axis=0) + laps.sum(), dtype=np.int64)
+    ring = first % banks + 2 * banks * np.arange(start.shape[0])[:, None]
+    up = np.bincount(ring.ravel(), minlength=2 * banks * start.shape[0])
+    down = np.bincount((ring + rest).ravel(), minlength=up.size)
+    turns = np.cumsum((up - down).reshape(-1, 2 * banks), axis=1).reshape(-1, 2, banks)
+    return np.asarray(turns.sum(axis=1) + laps.sum(axis=1, keepdims=True), dtype=np.int64)

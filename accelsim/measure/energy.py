@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from math import fsum
 from typing import TYPE_CHECKING
@@ -12,16 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.compile.program import COUNTERS, Program
-from accelsim.energy import OVERRIDE, EnergyTable, Price, load_table
+from accelsim.energy import Price
 from accelsim.engine.timeline import Timeline
-from accelsim.errors import InputError, InternalError
+from accelsim.errors import InternalError
+from accelsim.measure.dram_energy import Term, by_bytes, by_commands, has_own_standby
 from accelsim.measure.operators import OperatorSums, operator_sums
+from accelsim.measure.prices import PriceList, price_list
 from accelsim.trace.model import DTYPE_BYTES, Op, Trace
 
 if TYPE_CHECKING:
     from accelsim.arch.spec import Arch
 
-Counts = Sequence[int | Fraction]  # one exact count an operator; whole but for matmuls of several dtypes fused
+__all__ = ["ACCESSES", "EnergyReport", "PriceList", "bits_moved", "energy_from_sums", "energy_of", "price_list"]
+
+Counts = Sequence[int | Fraction]  # one exact count an operator; not whole where several share what was counted once
 Spread = tuple[float, float, float]  # low, nominal, high
 
 # What an access counter costs: component, counters, entry of the energy table. Bytes, elements (accumulator: times its
@@ -44,8 +48,8 @@ class EnergyReport:
 
     `by_component` gives (low, nominal, high) of each component; `by_operator` [operators] is nominal, dynamic energy by
     the operator's own tasks and static energy by its share of the run's cycles; both sum to the same. `prices` are the
-    entries of the table that counted, as charged, `sources` how each is known: published, measured, interpolated,
-    extrapolated or override.
+    entries of the table that counted, as charged, `sources` how each is known: published, measured, computed,
+    interpolated, extrapolated or override.
     """
 
     by_component: Mapping[str, Spread]
@@ -63,56 +67,6 @@ class EnergyReport:
         return _added(self.by_component.values())
 
 
-@dataclass(frozen=True)
-class PriceList:
-    """The energy table as one machine is charged: its technology, memory sizes, DRAM and overrides put in."""
-
-    arch: Arch
-    table: EnergyTable
-    used: dict[str, Price] = field(default_factory=dict)  # the entries asked for, in the order of asking
-
-    def price(self, key: str) -> Price:
-        """What the entry `key` costs on this machine. Raises InputError when the table has no such entry."""
-        if key not in self.used:
-            self.used[key] = self._overridden(key) or self._from_table(key)
-        return self.used[key]
-
-    def mac_key(self, *dtypes: str) -> str:
-        """The entry for a MAC of these operand dtypes, the dearer one's when they differ; InputError without one."""
-        keys = [f"mac_{dtype.removeprefix('u')}_pj" for dtype in dict.fromkeys(dtypes)]
-        for key, dtype in zip(keys, dict.fromkeys(dtypes), strict=True):
-            if key not in self.table.entries:
-                known = ", ".join(name for name in self.table.entries if name.startswith("mac_"))
-                raise InputError(
-                    f"the energy table {self.table.name} cannot price a MAC of {dtype}",
-                    where=self.arch.where("energy.table"),
-                    remedy=f"it has {known}; use a trace of another precision",
-                )
-        nominal = {key: (self._overridden(key) or self._from_table(key)).nominal for key in keys}
-        return max(nominal, key=lambda key: nominal[key])
-
-    def _overridden(self, key: str) -> Price | None:
-        given = self.arch.energy.overrides.get(key)
-        return None if given is None else Price(given.low, given.nominal, given.high, OVERRIDE)
-
-    def _from_table(self, key: str) -> Price:
-        size = next((kib for part, kib in _memory_sizes_kib(self.arch).items() if key.startswith(part)), 0.0)
-        return self.table.price(key, self.arch.energy.technology_nm, size_kib=size, device=self.arch.dram.device.family)
-
-
-def price_list(arch: Arch) -> PriceList:
-    """The machine's energy table with its overrides.
-
-    Raises InputError, with the nearest valid name, for an unknown table or an override of no entry, and for a
-    technology that the table does not scale to.
-    """
-    table = load_table(arch.energy.table, arch.where("energy.table"))
-    table.check_technology(arch.energy.technology_nm, arch.where("energy.technology_nm"))
-    for key in arch.energy.overrides:
-        table.check_key(key, arch.where(f"energy.overrides.{key}"))
-    return PriceList(arch, table)
-
-
 def energy_of(
     program: Program, timeline: Timeline, arch: Arch, trace: Trace, operator_cycles: NDArray[np.int64]
 ) -> EnergyReport:
@@ -128,8 +82,9 @@ def energy_from_sums(
 ) -> EnergyReport:
     """As `energy_of`, from the sums over each operator's tasks."""
     prices = price_list(arch)
-    terms = [*_array_terms(sums, trace, prices), *_access_terms(sums, prices), *_dram_terms(sums, prices)]
-    terms += _static_terms(prices, total_cycles, operator_cycles.tolist())
+    cycles = operator_cycles.tolist()
+    terms = [*_array_terms(sums, trace, prices), *_access_terms(sums, prices), *_dram_terms(sums, cycles, prices)]
+    terms += _static_terms(prices, total_cycles, cycles, has_own_standby(sums.dram))
     parts: dict[str, list[Spread]] = {"array_mac": [], "array_registers": []}
     for component, counts, price in terms:
         parts.setdefault(component, []).append(_times(price, sum(counts)))
@@ -141,9 +96,6 @@ def energy_from_sums(
     )
 
 
-Term = tuple[str, Counts, Price]  # component, count of each operator, price of one
-
-
 def _array_terms(sums: OperatorSums, trace: Trace, prices: PriceList) -> Iterator[Term]:
     """MACs by the dtypes of their operands, and the bits they move from register to register."""
     macs = _macs_by_dtypes(sums, trace)
@@ -152,7 +104,7 @@ def _array_terms(sums: OperatorSums, trace: Trace, prices: PriceList) -> Iterato
     for dtypes, counts in macs.items():
         key = prices.mac_key(*dtypes)
         by_key[key] = [a + b for a, b in zip(by_key.get(key, [0] * len(counts)), counts, strict=True)]
-        moved = _bits_moved(prices.arch, *dtypes)
+        moved = bits_moved(prices.arch, *dtypes)
         bits = [total + count * moved for total, count in zip(bits, counts, strict=True)]
     for key, counts in by_key.items():
         yield "array_mac", counts, prices.price(key)
@@ -174,17 +126,23 @@ def _access_terms(sums: OperatorSums, prices: PriceList) -> Iterator[Term]:
         yield component, totals, prices.price(key)
 
 
-def _dram_terms(sums: OperatorSums, prices: PriceList) -> Iterator[Term]:
-    yield "dram", sums.read_bytes.tolist(), prices.price("dram_read_pj_per_byte")
-    yield "dram", sums.write_bytes.tolist(), prices.price("dram_write_pj_per_byte")
+def _dram_terms(sums: OperatorSums, operator_cycles: Sequence[int], prices: PriceList) -> Iterator[Term]:
+    if sums.dram is None:
+        yield from by_bytes(sums.read_bytes.tolist(), sums.write_bytes.tolist(), prices)
+    else:
+        yield from by_commands(sums.dram, operator_cycles, prices)
 
 
-def _static_terms(prices: PriceList, total_cycles: int, operator_cycles: Sequence[int]) -> Iterator[Term]:
+def _static_terms(
+    prices: PriceList, total_cycles: int, operator_cycles: Sequence[int], without_dram: bool
+) -> Iterator[Term]:
     """Static power x time, each operator for its own cycles; mW x ns = pJ. Nothing for a run that takes no time."""
     if sum(operator_cycles) != total_cycles:
         raise InternalError(f"operators take {sum(operator_cycles)} cycles, the run {total_cycles}")
     nanoseconds = 10**9 / prices.arch.clock_hz
     for component, key, units in _static_parts(prices.arch):
+        if component == "static_dram" and without_dram:
+            continue
         yield component, operator_cycles, prices.price(key).times(float(nanoseconds * units))
 
 
@@ -198,19 +156,6 @@ def _static_parts(arch: Arch) -> Iterator[tuple[str, str, Fraction]]:
         yield "static_level2", "level2_leakage_mw_per_kib", Fraction(arch.second_level.capacity_bytes, 1024)
     yield "static_vector", "vector_leakage_mw_per_lane", Fraction(arch.vector.lanes)
     yield "static_dram", "dram_background_mw_per_channel", Fraction(arch.dram.channels)
-
-
-def _memory_sizes_kib(arch: Arch) -> Mapping[str, float]:
-    """The size that an access to each memory pays for: a bank's, and the whole second level's.
-
-    The accumulator has a bank a column; the second level's banks are not described.
-    """
-    level2 = arch.second_level
-    return {
-        "accumulator": arch.accumulator.capacity_kib / (arch.array.count * arch.array.cols),
-        "scratchpad": arch.scratchpad.capacity_kib / arch.scratchpad.banks,
-        "level2": level2.capacity_kib if level2 else 0.0,
-    }
 
 
 def _macs_by_dtypes(sums: OperatorSums, trace: Trace) -> dict[tuple[str, str], list[int | Fraction]]:
@@ -236,7 +181,7 @@ def _dtypes(op: Op, trace: Trace) -> tuple[str, str]:
     return a, b
 
 
-def _bits_moved(arch: Arch, a: str, b: str) -> int:
+def bits_moved(arch: Arch, a: str, b: str) -> int:
     """Bits that move into a register for each MAC: the operands that flow through the array, and the sum.
 
     Weight-stationary arrays move a, input-stationary ones b, output-stationary ones both.

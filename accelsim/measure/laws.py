@@ -10,6 +10,7 @@ import numpy as np
 from accelsim.compile.program import Program
 from accelsim.engine.timeline import Timeline
 from accelsim.errors import InternalError
+from accelsim.hardware.dram.system import transactions
 from accelsim.measure.measurement import Measurement
 from accelsim.measure.storage import broken_allocations
 
@@ -78,7 +79,9 @@ def _macs_are_the_traces(m: Measurement) -> Iterator[str]:
 def _counters_in_range(m: Measurement) -> Iterator[str]:
     sums = m.operators
     totals = {"MACs": sum(sums.placed_macs), "DRAM bytes": sum(sums.read_bytes.tolist() + sums.write_bytes.tolist())}
-    for name, count in {**totals, **(m.timeline.dram or {})}.items():
+    if counted := m.timeline.dram:
+        totals |= counted.commands | {"DRAM bytes on the bus": counted.bus_bytes, "row hits": counted.row_hits}
+    for name, count in totals.items():
         if not 0 <= count <= LARGEST_COUNT:
             yield f"{name} is {count}, outside [0, 2^63)"
 
@@ -117,7 +120,7 @@ def _energy_adds_up(m: Measurement) -> Iterator[str]:
 def _transfers_do_not_overlap(m: Measurement) -> Iterator[str]:
     """One server: begins are rounded down and ends up to whole cycles, so neighbours may share one cycle."""
     tasks = np.flatnonzero(m.program.is_memory & (m.timeline.released > m.timeline.served))
-    if m.program.memory.model != "bandwidth":
+    if m.program.memory.model not in ("bandwidth", "pattern"):
         return
     served, released = m.timeline.served[tasks], m.timeline.released[tasks]
     order = np.lexsort((released, served))
@@ -126,6 +129,20 @@ def _transfers_do_not_overlap(m: Measurement) -> Iterator[str]:
         first, second = tasks[order[i]], tasks[order[i + 1]]
         end, begin = m.timeline.released[first], m.timeline.served[second]
         yield f"task {first} is served until {end}, task {second} from {begin}"
+
+
+def _transactions_add_up(m: Measurement) -> Iterator[str]:
+    """Every transaction asked for went over a data bus, or was answered by a write that waited."""
+    counted, system, program = m.timeline.dram, m.program.memory.system, m.program
+    if counted is None or system is None:
+        return
+    size = system.device.geometry.transaction_bytes
+    asked = int(transactions(program.requests, size).sum())
+    answered = counted.forwarded + counted.coalesced + counted.merged
+    if asked * size != counted.bus_bytes + answered * size or counted.unsent_writes:
+        yield f"{asked} transactions asked, {counted.bus_bytes // size} on the bus, {answered} answered"
+    if counted.bus_overlaps:
+        yield f"{counted.bus_overlaps} bursts began before the last one on their bus had ended"
 
 
 def _storage_fits(m: Measurement) -> Iterator[str]:
@@ -147,5 +164,6 @@ LAWS: dict[str, Law] = {
     "the critical path sums to the total": _critical_path_adds_up,
     "energy by component = energy by operator": _energy_adds_up,
     "DRAM transfers do not overlap": _transfers_do_not_overlap,
+    "DRAM transactions asked = on the bus + answered, bursts apart": _transactions_add_up,
     "buffers fit and do not overlap": _storage_fits,
 }

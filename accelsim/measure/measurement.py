@@ -47,6 +47,6 @@ def take(program: Program, timeline: Timeline, arch: Arch, trace: Trace) -> Meas
         units=unit_cycles(program, timeline, bound),
         path=path,
         operators=sums,
-        bounds=bounds(program, sums.placed_ideal_cycles),
+        bounds=bounds(program, sums.placed_ideal_cycles, timeline.dram),
         energy=energy_from_sums(sums, timeline.total, arch, trace, path.by_operator),
     )

@@ -188,7 +188,7 @@ def _places(
         return
     head, rest = segments[0], segments[1:]
     if head in ("[]", "*", "**"):
-        items = enumerate(value or ()) if head == "[]" else value.items()
+        items = enumerate(value or ()) if head == "[]" else (value or {}).items()
         for key, inner in items:
             yield from _places(rest, inner, inner if isinstance(inner, Mapping) else row, (*path, str(key)))
     elif head in value:

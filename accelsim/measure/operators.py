@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from accelsim.compile.program import COUNTERS, LOAD, STORE, Program
 from accelsim.engine.timeline import Timeline
 from accelsim.measure.critical_path import CriticalPath
+from accelsim.measure.dram_energy import DramUse, dram_use
 from accelsim.measure.sums import sum_by
 from accelsim.trace.model import Trace
 
@@ -45,6 +46,7 @@ class OperatorSums:
     read_bytes: Int64
     write_bytes: Int64
     counters: Int64  # [operators, len(COUNTERS)]
+    dram: DramUse | None  # None unless every DRAM command was run
 
     @property
     def recomputed_macs(self) -> tuple[int, ...]:
@@ -74,6 +76,7 @@ def operator_sums(program: Program, timeline: Timeline, arch: Arch, trace: Trace
         read_bytes=sum_by(program.op, np.where(program.kind == LOAD, request, 0), count),
         write_bytes=sum_by(program.op, np.where(program.kind == STORE, request, 0), count),
         counters=sum_by(program.op, program.counters, count),
+        dram=dram_use(program, timeline, count),
     )
 
 

@@ -98,14 +98,16 @@ class Result:
         return json.dumps(self.data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Result:
-        """A Result from what `to_dict` gave. Raises InputError when it is not of this format."""
+    def from_dict(cls, data: Mapping[str, Any], where: str = "result") -> Result:
+        """A Result from what `to_dict` gave, called `where` in messages. Raises InputError when it is none."""
         found = data.get("format") if isinstance(data, Mapping) else None
         if found != FORMAT:
-            raise InputError("not a Result of this version", where="format", value=found, remedy=f"expected {FORMAT!r}")
+            raise InputError(
+                "not a Result of this version: format", where=where, value=found, remedy=f"expected {FORMAT!r}"
+            )
         missing = [key for key in sections() if key not in data]
         if missing:
-            raise InputError(f"the Result has no {missing[0]!r}", where="result", remedy="simulate again")
+            raise InputError(f"the Result has no {missing[0]!r}", where=where, remedy="simulate again")
         return cls(deepcopy(dict(data)))
 
     @classmethod
@@ -116,7 +118,7 @@ class Result:
             data = json.loads(Path(path).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise InputError(_unreadable(error), where=str(path), remedy=remedy) from error
-        return cls.from_dict(data)
+        return cls.from_dict(data, where=str(path))
 
     def __repr__(self) -> str:
         return f"<Result: {self.cycles:,} cycles, utilization {self.utilization:.1%}, {self.energy_pj / 1e6:,.3g} uJ>"

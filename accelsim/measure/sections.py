@@ -9,6 +9,7 @@ from math import fsum, isfinite
 from typing import Any
 
 from accelsim.compile.program import CAUSES, OperatorPlan, Program
+from accelsim.measure.area import area_of
 from accelsim.measure.critical_path import WRITE_TAIL
 from accelsim.measure.measurement import Measurement
 from accelsim.measure.metrics import FORMAT
@@ -33,6 +34,7 @@ def as_data(m: Measurement, provenance: Mapping[str, Any]) -> Data:
         **{f"by_{key}": group for key, group in groups.items()},
         "dram": _dram(m),
         **_energy(m),
+        **_area(m),
         "program": _program(m.program),
     }
 
@@ -89,7 +91,7 @@ def _nonzero(names: Sequence[str], cycles: Sequence[int]) -> dict[str, int]:
 
 
 def _dram(m: Measurement) -> Data:
-    memory, seconds, counters = m.program.memory, _seconds(m), m.timeline.dram or {}
+    memory, seconds, counted = m.program.memory, _seconds(m), m.timeline.dram
     read, write = int(m.operators.read_bytes.sum()), int(m.operators.write_bytes.sum())
     rates = (memory.load_bytes_per_cycle, memory.store_bytes_per_cycle)
     limited = [rate for rate in rates if rate is not None and memory.model != "ideal"]
@@ -100,9 +102,21 @@ def _dram(m: Measurement) -> Data:
         "write_bytes": write,
         "achieved_bandwidth_gbps": (read + write) / seconds / 1e9 if seconds else None,
         "peak_bandwidth_gbps": None if peak is None else float(peak * m.arch.clock_hz / 10**9),
-        "commands": counters.get("commands"),
-        "row_hits": counters.get("row_hits"),
+        "bus_bytes": counted and counted.bus_bytes,
+        "forwarded": counted and counted.forwarded,
+        "coalesced": counted and counted.coalesced,
+        "commands": counted and {name: count for name, count in sorted(counted.commands.items()) if count},
+        "row_hits": counted and counted.row_hits,
+        "mean_read_latency_ns": _mean_read_latency(m),
     }
+
+
+def _mean_read_latency(m: Measurement) -> float | None:
+    """From a transaction's acceptance by the controller to its datum at the device's pins."""
+    counted, system = m.timeline.dram, m.program.memory.system
+    if counted is None or counted.mean_read_latency is None or system is None:
+        return None
+    return counted.mean_read_latency * float(1000 / (system.clocks_per_cycle * system.core_mhz))
 
 
 def _energy(m: Measurement) -> Data:
@@ -115,6 +129,17 @@ def _energy(m: Measurement) -> Data:
         "energy_high_pj": high,
         "energy_sources": canonical(m.energy.sources),
         "average_power_w": {k: fsum(v.values()) * 1e-12 / seconds if seconds else None for k, v in powers.items()},
+    }
+
+
+def _area(m: Measurement) -> Data:
+    area = area_of(m.arch)
+    low, nominal, high = ({name: float(v[i]) for name, v in area.by_component.items()} for i in range(3))
+    return {
+        "area_mm2": nominal,
+        "area_low_mm2": low,
+        "area_high_mm2": high,
+        "area_sources": canonical(area.sources),
     }
 
 

@@ -37,6 +37,8 @@ _COMPONENTS = {
     "level2": "second level",
     "vector": "vector unit",
     "dram": "DRAM",
+    "dram_activate": "DRAM activate",
+    "dram_refresh": "DRAM refresh",
     "static_dram": "DRAM standby",
 }
 STATIC = "leakage on chip"

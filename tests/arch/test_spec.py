@@ -43,7 +43,7 @@ def test_gigabytes_are_1e9_bytes_a_second(clock_mhz: int, bytes_per_cycle: int) 
 
 
 def test_bandwidth_and_latency_default_to_the_preset() -> None:
-    arch = load_arch("edge_32", {"dram.channels": 3})
+    arch = load_arch("edge_32", {"dram.channels": 3, "dram.model": "bandwidth"})
     assert arch.dram.bandwidth_gbps == 38.4
     assert load_arch("tpu_v1", {"dram.latency_ns": "30.1"}).dram_latency_cycles() == 22  # 21.07 rounded up
     hbm = Arch.model_validate(arch.model_dump() | {"dram": {"preset": "hbm2_2400", "channels": 8}})
@@ -112,7 +112,7 @@ def test_presets_have_their_standard_peak() -> None:
     peaks = {name: float(preset.channel_gbps) for name, preset in dram_presets().items()}
     assert peaks == {
         "ddr3_2133": 17.064, "ddr4_2400": 19.2, "ddr4_3200": 25.6, "lpddr5_6400": 12.8, "hbm2_2000": 32,
-        "hbm2_2400": 38.4,
+        "hbm2_2400": 38.4, "lpddr4_2400": 19.2,
     }  # fmt: skip
 
 
@@ -144,13 +144,20 @@ def test_generated_documents_are_current() -> None:
         assert path.read_text(encoding="utf-8") == text, "run python -m accelsim.arch.reference"
 
 
+OF_COMMANDS = {
+    "dma.outstanding", "dram.mapping", "dram.channel_xor", "dram.scheduler", "dram.front_end", "dram.refresh",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("overrides", "unused"),
     [
-        ({}, {"array.output_double_buffer", "dma.outstanding", "dram.mapping"}),
+        ({}, {"array.output_double_buffer"}),
+        ({"dram.model": "pattern", "dram.bandwidth_gbps": 5}, {"array.output_double_buffer"}),
+        ({"dram.model": "bandwidth"}, {"array.output_double_buffer", *OF_COMMANDS}),
         (
-            {"array.dataflow": "os", "dram.bandwidth_gbps": 5},
-            {"array.weight_double_buffer", "dma.outstanding", "dram.mapping", "dram.channels"},
+            {"dram.model": "bandwidth", "array.dataflow": "os", "dram.bandwidth_gbps": 5},
+            {"array.weight_double_buffer", "dram.channels", *OF_COMMANDS},
         ),
     ],
 )

@@ -138,7 +138,8 @@ def test_d20_accumulated_sums_are_as_wide_as_the_accumulator() -> None:
 def test_d22_counts_beyond_32_bits_are_exact() -> None:
     """65,536 cubed: 2^48 MACs, in tiles large enough that few are needed."""
     result = accelsim.gemm(
-        array(128, 128, scratchpad__capacity_kib=2**20, accumulator__capacity_kib=2**20), *[65_536] * 3
+        array(128, 128, scratchpad__capacity_kib=2**20, accumulator__capacity_kib=2**20, dram__model="bandwidth"),
+        *[65_536] * 3,
     )
     assert result.macs == 281_474_976_710_656
     assert result.cycles >= 281_474_976_710_656 // 128**2

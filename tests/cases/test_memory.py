@@ -45,7 +45,7 @@ def test_d06_where_capacity_changes_nothing_the_bounds_say_why() -> None:
 @pytest.mark.parametrize(("clock_mhz", "bytes_per_cycle"), [(1000, 64), (500, 128), (2000, 32)])
 def test_d14_gigabytes_are_powers_of_ten_and_become_bytes_a_cycle(clock_mhz: int, bytes_per_cycle: int) -> None:
     """A load of 2^20 bytes at 64 GB/s takes 2^20 / (64e9 / clock) cycles, whatever else there is."""
-    machine = array(128, 128, clock_mhz=clock_mhz, dram__bandwidth_gbps=64, dram__latency_ns=0)
+    machine = array(128, 128, clock_mhz=clock_mhz, dram__model="bandwidth", dram__bandwidth_gbps=64, dram__latency_ns=0)
     result = accelsim.gemm(machine, 1024, 1024, 1024)
     units = result.units
     transferred = units["core0.load0"]["busy"]["transfer"] + units["core0.store0"]["busy"]["transfer"]
@@ -57,7 +57,8 @@ def test_d14_gigabytes_are_powers_of_ten_and_become_bytes_a_cycle(clock_mhz: int
 
 def test_d14_the_same_bytes_a_cycle_give_the_same_cycles() -> None:
     same = [(1000, 64), (500, 32), (2000, 128)]
-    machines = [array(128, 128, clock_mhz=clock, dram__bandwidth_gbps=rate, dram__latency_ns=0) for clock, rate in same]
+    served = {"dram__model": "bandwidth", "dram__latency_ns": 0}
+    machines = [array(128, 128, clock_mhz=clock, dram__bandwidth_gbps=rate, **served) for clock, rate in same]
     assert len({accelsim.gemm(machine, 300, 500, 700).cycles for machine in machines}) == 1
 
 

@@ -28,6 +28,7 @@ from accelsim.compile.program import (
 )
 from accelsim.engine.timeline import Timeline
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
+from tests.compile.bank_walk import slot_bytes
 from tests.compile.machines import groups_of, placement_of
 from tests.compile.views import in_even_steps, request_bytes, view_elements
 
@@ -252,7 +253,8 @@ class _MatmulTiles(_Tiles):
             if allocation.name.rstrip("0123456789") == "ab"[position]
             and allocation.first_writer in self.checker.tasks(self.group, *LOADS)
         )
-        slots, rest = divmod(held, self.tile[first] * self.tile[second] * width)
+        view, sizes = self.group.inputs[position], (self.tile[first], self.tile[second])
+        slots, rest = divmod(held, slot_bytes(self.checker.arch, "ab"[position], view, *sizes, width))
         assert slots, f"no slots of input {position}"
         assert not rest, f"slots of input {position} are no multiple of its tiles"
         return slots

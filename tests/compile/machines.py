@@ -26,7 +26,8 @@ from accelsim.trace.slice import slice_layers
 SMALL: Mapping[str, Any] = {
     "array.rows": 4, "array.cols": 4, "array.rate": {"int8": 1, "bf16": "1/2", "fp32": "1/3"},
     "accumulator.capacity_kib": 4, "accumulator.drain_elements_per_cycle": 4, "scratchpad.capacity_kib": 16,
-    "dram.bandwidth_gbps": 8, "dram.latency_ns": 20, "dma.issue_cycles": 0, "dma.prefetch_window": 64,
+    "dram.model": "bandwidth", "dram.bandwidth_gbps": 8, "dram.latency_ns": 20, "dma.issue_cycles": 0,
+    "dma.prefetch_window": 64,
 }  # fmt: skip
 OVERLAPS = ((True, True), (True, False), (False, False))  # fold_overlap, weight_double_buffer
 ORDERS = tuple((x, y, z) for x in "mnk" for y in "mnk" for z in "mnk" if {x, y, z} == set("mnk"))

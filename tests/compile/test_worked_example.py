@@ -10,7 +10,9 @@ from accelsim.trace.builder import gemm_trace
 from tests.compile.machines import mapped, shipped_arch
 from tests.engine.programs import worked_example
 
-ARCH = shipped_arch("tpu_like", dram__bandwidth_gbps=64, dram__latency_ns=100, dma__issue_cycles=0)
+ARCH = shipped_arch(
+    "tpu_like", dram__model="bandwidth", dram__bandwidth_gbps=64, dram__latency_ns=100, dma__issue_cycles=0
+)
 
 
 def test_compiler_gives_the_worked_example_in_another_numbering() -> None:

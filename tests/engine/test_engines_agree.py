@@ -40,7 +40,7 @@ def test_verify_reports_a_row_a_program_and_is_repeatable() -> None:
     assert [row.name for row in rows] == [f"random {seed}" for seed in range(5, 25)]
     assert all(row.difference is None for row in rows)
     assert rows == verify(20, seed=5)
-    assert {row.memory for row in rows} == {"ideal", "bandwidth"}
+    assert {row.memory for row in rows} == {"ideal", "bandwidth", "pattern", "command"}
 
 
 def test_verify_names_the_first_difference(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from math import fsum
 from typing import Any
@@ -14,13 +15,18 @@ from hypothesis import strategies as st
 from accelsim.arch.presets import dram_presets
 from accelsim.arch.spec import Arch
 from accelsim.compile.program import COUNTERS, Program
+from accelsim.energy import Memory
 from accelsim.engine.timeline import Timeline
 from accelsim.errors import InputError, InternalError
 from accelsim.measure.energy import ACCESSES, EnergyReport, energy_of, price_list
+from accelsim.measure.prices import memories
 from accelsim.trace.model import DTYPE_BYTES, Trace
 from tests.measure.programs import machine, matmul_trace, worked_example
 
 WHOLE_RUN = np.array([2403])
+LEAKAGE = "scratchpad_leakage_mw_per_kib"
+LEAKAGES = ("array_leakage_mw_per_pe", "vector_leakage_mw_per_lane", LEAKAGE, "accumulator_leakage_mw_per_kib",
+            "level2_leakage_mw_per_kib")  # fmt: skip
 SECOND_LEVEL = {"capacity_kib": 4096.0, "bandwidth_gbps": 100.0}
 
 
@@ -202,14 +208,83 @@ def test_every_dram_device_has_its_energy(preset: str) -> None:
         assert price_list(arch).price(key) == price_list(arch).table.price(key, device=family)
 
 
-def test_memories_are_charged_by_the_size_of_a_bank() -> None:
-    small = machine(scratchpad={"capacity_kib": 512, "banks": 64}, accumulator={"capacity_kib": 1024})
-    large = machine(scratchpad={"capacity_kib": 512, "banks": 1}, accumulator={"capacity_kib": 4096})
-    for key in ("scratchpad_read_pj_per_byte", "accumulator_write_pj_per_byte"):
-        assert price_list(small).price(key).nominal < price_list(large).price(key).nominal
-    assert price_list(small).price("scratchpad_read_pj_per_byte").nominal == 0.9375  # 8 KiB
-    level2 = price_list(machine(second_level={**SECOND_LEVEL, "capacity_kib": 1024.0})).price("level2_read_pj_per_byte")
-    assert level2.nominal == 1.75
+def test_memories_are_charged_for_their_own_organisation() -> None:
+    arch = machine(scratchpad={"capacity_kib": 512, "banks": 64, "bank_width_bytes": 8}, second_level=SECOND_LEVEL)
+    assert memories(arch) == {
+        "accumulator": Memory(1024, 32, "hp", 128),
+        "scratchpad": Memory(8 * 1024, 64, "hp", 64),
+        "level2": Memory(4096 * 1024, 800, "hp"),
+    }
+    prices = price_list(arch)
+    assert prices.price("scratchpad_read_pj_per_byte").nominal == pytest.approx(7.5 / 8)
+    for key in ("scratchpad_write_pj_per_byte", "accumulator_read_pj_per_byte", "level2_leakage_mw_per_kib"):
+        memory = memories(arch)[key.split("_")[0]]
+        assert prices.price(key) == prices.table.price(key, 7, memory=memory)
+
+
+def test_second_level_of_unlimited_bandwidth_is_as_wide_as_the_widest_known_memory() -> None:
+    arch = machine(second_level={**SECOND_LEVEL, "bandwidth_gbps": math.inf})
+    assert memories(arch)["level2"].width_bits == 1024
+    slow = machine(second_level={**SECOND_LEVEL, "bandwidth_gbps": 0.001})
+    assert memories(slow)["level2"].width_bits == 8
+
+
+def test_cells_decide_leakage_and_an_override_wins_over_them() -> None:
+    leakage = {cell: price_list(machine(energy={"sram_cell": cell})).price(LEAKAGE).nominal for cell in ("hp", "lstp")}
+    assert leakage["hp"] > 200 * leakage["lstp"]
+    given = price_list(machine(energy={"sram_cell": "lstp", "overrides": {LEAKAGE: 3}})).price(LEAKAGE)
+    assert (given.spread, given.kind) == ((3, 3, 3), "override")
+
+
+COUNTED = {component: counters for component, counters, _ in ACCESSES}
+
+
+@pytest.mark.parametrize(("component", "counters", "key"), ACCESSES)
+def test_every_access_costs_its_entry_exactly_and_none_costs_nothing(
+    component: str, counters: tuple[str, ...], key: str
+) -> None:
+    base, _ = worked_example()
+    columns = [COUNTERS.index(name) for name in counters]
+    arch = machine(second_level=SECOND_LEVEL)
+    found = {}
+    for count in (0, 1000, 2000):
+        changed = np.zeros_like(base.counters)
+        changed[0, columns] = count
+        energy = report(arch, program=replace(base, counters=changed))
+        found[count] = energy.by_component[component]
+        others = {name: spread for name, spread in energy.by_component.items() if name in COUNTED and name != component}
+        assert set(others.values()) == {(0, 0, 0)}
+    width = arch.accumulator.width_bytes if component == "accumulator" else 1
+    assert found[0] == (0, 0, 0)
+    assert found[1000] == price_list(arch).price(key).times(1000 * width * len(columns)).spread
+    assert found[2000] == tuple(2 * value for value in found[1000])
+
+
+def test_macs_and_registers_scale_exactly_with_the_macs() -> None:
+    base, _ = worked_example()
+    none, once, twice = (report(program=replace(base, macs=base.macs * factor)).by_component for factor in (0, 1, 2))
+    for component in ("array_mac", "array_registers"):
+        assert none[component] == (0, 0, 0)
+        assert twice[component] == tuple(2 * value for value in once[component])
+
+
+STATIC = {
+    "static_array": {"array": {"count": 2}},
+    "static_vector": {"vector": {"lanes": 256}},
+    "static_accumulator": {"accumulator": {"capacity_kib": 256}},
+    "static_scratchpad": {"scratchpad": {"capacity_kib": 128}},
+    "static_level2": {"second_level": {**SECOND_LEVEL, "capacity_kib": 8192.0}},
+}
+
+
+@pytest.mark.parametrize("component", STATIC)
+def test_static_energy_scales_exactly_with_what_leaks(component: str) -> None:
+    sections = {"second_level": SECOND_LEVEL, "energy": {"overrides": dict.fromkeys(LEAKAGES, 0.25)}}
+    once, twice = (report(machine(**{**sections, **more})).by_component for more in ({}, STATIC[component]))
+    assert once[component][1] > 0
+    for name in STATIC:
+        factor = 2 if name == component else 1
+        assert twice[name] == tuple(factor * value for value in once[name])
 
 
 def test_second_level_is_charged_only_where_there_is_one() -> None:

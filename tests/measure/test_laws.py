@@ -1,12 +1,15 @@
 """Every law of a run, broken once, is found and named."""
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from accelsim.compile.program import Allocation
 from accelsim.errors import InternalError
+from accelsim.hardware.dram import DramStats, preset
+from accelsim.hardware.dram.system import DramSystem, transactions
 from accelsim.measure.laws import LAWS, check_laws, check_timeline
 from accelsim.measure.measurement import take
 from accelsim.measure.sums import sum_by
@@ -52,7 +55,31 @@ def bytes_below_zero(m):
 
 
 def counter_too_large(m):
-    return replace(m, timeline=replace(m.timeline, dram={"commands": 2**63}))
+    return replace(m, timeline=replace(m.timeline, dram=counted(commands=Counter(RD=2**63))))
+
+
+def counted(**changes):
+    """What a DRAM counted that did nothing, with changes."""
+    idle = {field.name: 0 for field in fields(DramStats)}
+    return DramStats(**(idle | {"commands": Counter(), "mean_read_latency": None} | changes))
+
+
+def by_command(m, **changes):
+    """The measurement as if its DRAM had run every command, one transaction for all bytes of each row."""
+    system = DramSystem(preset("ddr4_2400"), 1000, 64)
+    asked = int(transactions(m.program.requests, 64).sum())
+    memory = replace(m.program.memory, system=system)
+    dram = counted(**({"bus_bytes": 64 * asked} | changes))
+    return replace(m, program=replace(m.program, memory=memory), timeline=replace(m.timeline, dram=dram))
+
+
+def transaction_lost(m):
+    right = by_command(m)
+    return by_command(m, bus_bytes=right.timeline.dram.bus_bytes - 64)
+
+
+def bursts_overlap(m):
+    return by_command(m, bus_overlaps=3)
 
 
 def utilization_above_one(m):
@@ -99,13 +126,15 @@ def buffer_too_large(m):
         (macs_twice, "useful MACs .* 16777216 MACs placed, 8388608 in the trace"),
         (macs_lost, "useful MACs .* operators have 0 MACs, the trace 8388608"),
         (bytes_below_zero, r"every counter .* DRAM bytes is -1"),
-        (counter_too_large, r"every counter .* commands is 9223372036854775808"),
+        (counter_too_large, r"every counter .* RD is 9223372036854775808"),
         (utilization_above_one, "utilization .* need 512 cycles at peak, it spans 511"),
         (faster_than_dram, "total >= each bound: total 2403 is below dram_cycles 2404"),
         (path_too_short, "critical path .* by unit 2402"),
         (energy_lost, "energy by component = energy by operator"),
         (energy_out_of_order, "energy by component .* low, nominal, high"),
         (two_transfers_at_once, "transfers do not overlap: task 1 is served until 768, task 2 from 766"),
+        (transaction_lost, "DRAM transactions asked .* 2048 transactions asked, 2047 on the bus, 0 answered"),
+        (bursts_overlap, "DRAM transactions asked .* 3 bursts began before"),
         (buffers_overlap, "buffers fit .* share bytes"),
         (buffer_too_large, "buffers fit .* capacity 65536"),
     ],
@@ -118,7 +147,7 @@ def test_a_broken_law_is_named(measurement, breaking, message):
 def test_every_law_has_a_test_that_breaks_it(measurement):
     breakers = (
         lost_cycle, macs_twice, counter_too_large, utilization_above_one, faster_than_dram, path_too_short, energy_lost,
-        two_transfers_at_once, buffers_overlap,
+        two_transfers_at_once, transaction_lost, buffers_overlap,
     )  # fmt: skip
     broken = {name for breaker in breakers for name, law in LAWS.items() if list(law(breaker(measurement)))}
     assert broken == set(LAWS)

@@ -103,9 +103,9 @@ def test_every_cycle_of_a_unit_is_exactly_one_thing(seed):
 def test_critical_path_partitions_the_total(seed):
     program, timeline = drawn_run(seed)
     path = critical_path(program, timeline, binding_producers(program, timeline), OPERATORS)
-    assert path.by_unit.sum() == path.by_operator.sum() == timeline.total
+    assert path.by_unit.sum() + path.write_tail == path.by_operator.sum() == timeline.total
     assert (path.cycles >= 0).all()
-    assert path.write_tail == 0
+    assert path.write_tail == timeline.total - timeline.done.max(initial=0)
 
 
 @settings(max_examples=300, deadline=None)
@@ -113,7 +113,7 @@ def test_critical_path_partitions_the_total(seed):
 def test_total_is_never_below_a_bound(seed):
     program, timeline = drawn_run(seed)
     check_timeline(program, timeline)
-    found = bounds(program, 0)
+    found = bounds(program, 0, timeline.dram)
     assert timeline.total >= max(found.dram_cycles, found.vector_cycles, found.dependency_cycles)
 
 
@@ -123,6 +123,8 @@ def test_dependency_cycles_are_met_when_no_two_tasks_share_a_unit(seed):
     choose = random.Random(seed)
     program = random_program(choose, max_tasks=6)
     if len(set(program.unit.tolist())) < program.size or program.is_memory.sum() > 1:
+        return
+    if program.memory.model == "command":  # a request alone still opens rows and waits for a refresh
         return
     assert dependency_cycles(program) == run(program).total
 

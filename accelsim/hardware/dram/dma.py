@@ -8,27 +8,24 @@ ceil(clock x f_core / f_dram).
 
 In each DRAM clock the queues present transactions in turn, from a queue that moves on by one each clock: one a turn,
 in order within a queue, at most one for each channel, until none is accepted. A read is in flight until its datum
-arrives, a write until it is accepted; `outstanding` bounds a queue's reads in flight.
+arrives, a write until it is accepted; `outstanding` bounds a queue's reads in flight. Where the way between core and
+DRAM is narrower than the DRAM, `bytes_per_clock` paces what the queues present; it adds `path_clocks` to each read.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.errors import InputError
 from accelsim.hardware.dram import per_bank, unified
-from accelsim.hardware.dram.device import Device
 from accelsim.hardware.dram.mapping import locate_one
-from accelsim.hardware.dram.requests import DramStats, collect
-from accelsim.hardware.dram.state import ANSWERED, BANK_QUEUE, NEVER, NOBODY, REFUSED, State, new_state
+from accelsim.hardware.dram.state import ANSWERED, BANK_QUEUE, NEVER, NOBODY, REFUSED, State
 from accelsim.jit import kernel
 
 RELEASED, DONE = 0, 1
 
-MAX_QUEUES, MAX_IN_FLIGHT = 64, 4096  # of one memory
+MAX_QUEUES, MAX_IN_FLIGHT = 64, 16384  # of one memory
 
 # The head task of a queue: its transaction at `address` (in `channel`, `bank`, `row`), the row of the task it is in.
 QUEUE = np.dtype(
@@ -41,9 +38,12 @@ EVENT = np.dtype([(n, "i8") for n in ("cycle", "task", "what", "served")])
 RETURN = np.dtype([("clock", "i8"), ("queue", "i8")])
 
 # `clock`: the first DRAM clock not yet run; nothing happens before `soonest`. A core cycle is `dram` / `core` clocks.
+# `pending`: events that tasks still await. The way to the DRAM carries `pace` ticks a clock, a transaction takes
+# `size` (pace 0: no limit); `credit` ticks are left in clock `paced_at`, in which nobody waited unless `held`.
 DMA = np.dtype(
-    [(n, "i8") for n in ("clock", "soonest", "dram", "core", "queue_count", "outstanding", "earliest")]
-    + [(n, "i8") for n in ("event_count", "return_count", "first_return")]
+    [(n, "i8") for n in ("clock", "soonest", "dram", "core", "queue_count", "outstanding", "path", "earliest")]
+    + [(n, "i8") for n in ("pending", "event_count", "return_count", "first_return")]
+    + [(n, "i8") for n in ("pace", "size", "credit", "paced_at", "held")]
     + [
         ("queues", QUEUE, (MAX_QUEUES,)),
         ("flights", FLIGHT, (MAX_IN_FLIGHT,)),  # `outstanding` of each queue
@@ -61,32 +61,6 @@ class Memory(NamedTuple):
     dma: Any  # [1] DMA
 
 
-def new_memory(device: Device, core_mhz: Fraction | int, queues: int, outstanding: int) -> Memory:
-    """An idle memory at cycle 0 with `queues` DMA queues, each with at most `outstanding` reads in flight.
-
-    Raises InputError if the device merges reads or a number is out of range.
-    """
-    if device.controller.merge_reads:
-        raise InputError("DMA queues need a controller that sends each read", where=device.name, value="merge_reads")
-    if core_mhz <= 0:
-        raise InputError("must be positive", where="core_mhz", value=core_mhz)
-    most_in_flight = MAX_IN_FLIGHT // max(1, queues)
-    for name, value, most in (("queues", queues, MAX_QUEUES), ("outstanding", outstanding, most_in_flight)):
-        if not 1 <= value <= most:
-            raise InputError(f"must be from 1 to {most}", where=name, value=value)
-    ratio = Fraction(10**6, device.timing.clock_ps) / Fraction(core_mhz)
-    dma = np.zeros(1, DMA)
-    dma["dram"], dma["core"], dma["earliest"] = ratio.numerator, ratio.denominator, NEVER
-    dma["queue_count"], dma["outstanding"] = queues, outstanding
-    dma["queues"]["task"] = NOBODY
-    return Memory(new_state(device), dma.view(np.recarray))
-
-
-def memory_stats(device: Device, memory: Memory, cycles: int) -> DramStats:
-    """Counters and energy of a run of `cycles` core cycles. Call `drain` first to have the last writes in."""
-    return collect(device, memory.state, int(_to_dram(memory.dma[0], cycles)))
-
-
 @kernel
 def submit(
     memory: Memory, queue: int, task: int, cycle: int, is_write: bool, address: int, rows: int, row_bytes: int,
@@ -101,7 +75,8 @@ def submit(
     head.task, head.is_write = task, is_write
     head.row_start, head.row_bytes, head.pitch, head.rows = address, row_bytes, pitch, rows
     head.served = head.flight = NOBODY
-    head.start_clock = _to_dram(dma, cycle)
+    head.start_clock = to_dram(dma, cycle)
+    dma.pending += 2
     _locate(mapping, head, address >> mapping.offset << mapping.offset)
     dma.soonest = min(dma.soonest, head.start_clock)
 
@@ -113,7 +88,7 @@ def _locate(mapping: Any, head: Any, address: int) -> None:
 
 
 @kernel
-def _to_dram(dma: Any, cycle: int) -> int:
+def to_dram(dma: Any, cycle: int) -> int:
     return int((cycle * dma.dram + dma.core - 1) // dma.core)
 
 
@@ -130,12 +105,13 @@ def advance(memory: Memory, limit: int) -> int:
     """
     dma, state = memory.dma[0], memory.state
     rules, mapping, channels = state.rules[0], state.mapping[0], state.channels
-    until = _to_dram(dma, limit)
+    until = to_dram(dma, limit)
     while True:
         following = max(dma.clock, dma.soonest)
-        if dma.earliest <= limit and dma.earliest < _to_core(dma, following + 1):
+        is_last = following >= until  # or nothing else will ever happen: no cycle has that number
+        if dma.earliest <= limit and (is_last or dma.earliest < _to_core(dma, following + 1)):
             return _take_due(dma)
-        if following >= until:
+        if is_last:
             return 0
         _run_clock(rules, mapping, channels, dma, following)
 
@@ -180,6 +156,7 @@ def _take_due(dma: Any) -> int:
             place -= 1
         dma.due[place] = event
         taken += 1
+        dma.pending -= 1
         dma.event_count -= 1
         dma.events[index] = dma.events[dma.event_count]
     return taken
@@ -214,7 +191,7 @@ def _run_clock(rules: Any, mapping: Any, channels: Any, dma: Any, now: int) -> N
         if channel.next <= tick:
             served = per_bank.tick(rules, channel, tick) if rules.per_bank else unified.tick(rules, channel, tick)
             if served != NOBODY and not channel.slots[served].write:
-                _datum(dma, channel.slots[served].owner, tick + rules.read_latency)
+                _datum(dma, channel.slots[served].owner, tick + rules.read_latency + dma.path)
         soonest = min(soonest, channel.next)
     dma.clock, dma.soonest = now + 1, min(soonest - before_tick, again)
 
@@ -253,6 +230,7 @@ def _present(rules: Any, mapping: Any, channels: Any, dma: Any, now: int) -> int
     """
     again, going = NEVER, True
     count = dma.queue_count
+    _carry(dma, now)
     while going:
         going = False
         for turn in range(count):
@@ -265,11 +243,30 @@ def _present(rules: Any, mapping: Any, channels: Any, dma: Any, now: int) -> int
             elif not head.is_write and head.in_flight >= dma.outstanding:
                 if dma.return_count > 0:  # else a command has to issue first
                     again = min(again, dma.returns[dma.first_return].clock)
+            elif dma.pace > 0 and dma.credit < dma.size:
+                dma.held = True
+                again = min(again, now + (dma.size - dma.credit + dma.pace - 1) // dma.pace)
             elif channels[head.channel].offered == now:
                 again = now + 1
             elif _offer(rules, channels[head.channel], mapping, dma, head, number, now):
                 going = True
     return again
+
+
+@kernel
+def _carry(dma: Any, now: int) -> None:
+    """What the way to the DRAM can carry in this clock: its pace, and what is left of a transaction's worth.
+
+    A transaction longer than a clock begins to cross when it is presented; so what passed while nobody waited is lost.
+    """
+    if dma.pace == 0:
+        return
+    most = dma.size - 1 if dma.held or dma.size <= dma.pace else 0
+    clocks = now - dma.paced_at - 1
+    left = dma.credit + clocks * dma.pace if clocks <= most // dma.pace else most  # the product could be huge
+    dma.credit = min(left, most) + dma.pace
+    dma.paced_at = now
+    dma.held = False
 
 
 @kernel
@@ -284,6 +281,7 @@ def _offer(rules: Any, channel: Any, mapping: Any, dma: Any, head: Any, number: 
     if outcome == REFUSED:
         return False
     channel.offered = now
+    dma.credit -= dma.size
     if head.served == NOBODY:
         head.served = now
     if not is_write:
@@ -310,7 +308,7 @@ def _fly(dma: Any, head: Any, answered: bool, now: int) -> None:
     flight = dma.flights[head.flight]
     flight.served = head.served
     if answered:
-        flight.latest = max(flight.latest, now + 1)
+        flight.latest = max(flight.latest, now + 1 + dma.path)
     else:
         flight.left += 1
         head.in_flight += 1

@@ -27,6 +27,9 @@ class DramStats:
     forwarded, coalesced, merged: requests that cost no command: reads answered by a waiting write, writes absorbed by
     one, reads that shared another read's command. unsent_writes: still in the write queue at the end (only a device
     that reproduces DRAMsim3).
+    active_clocks, clocks: rank-clocks with a row open, and DRAM clocks in all.
+    bus_overlaps: bursts that began before the last one on their data bus had ended. No preset has any; Ramulator 2.1's
+    two ranks on one bus have, because its table leaves out one of the gaps between ranks.
     energy_by_component_pj: see module energy; None if the device has no figures.
     """
 
@@ -39,6 +42,9 @@ class DramStats:
     unsent_writes: int
     bus_bytes: int
     row_hits: int
+    bus_overlaps: int
+    active_clocks: int
+    clocks: int
     energy_by_component_pj: dict[str, float] | None
 
     @property
@@ -93,6 +99,7 @@ def collect(device: Device, state: State, last_clock: int) -> DramStats:
     end_write = last_write + device.timing.write_latency if last_write >= 0 else 0
     reads, columns = total["read_count"], total["rd"] + total["wr"]
     clocks = last_clock + (device.controller.front_end == "per_bank")  # that one counts clocks from 0
+    counts = _energy_counts(state, total, clocks)
     return DramStats(
         end_cycle=max(0, int(state.channels["last_read"].max()), end_write),
         commands=_commands(device, total),
@@ -103,13 +110,16 @@ def collect(device: Device, state: State, last_clock: int) -> DramStats:
         unsent_writes=total["writes"],
         bus_bytes=columns * device.geometry.transaction_bytes,
         row_hits=columns - total["act"],
-        energy_by_component_pj=energy_pj(device, _energy_counts(state, total, clocks), clocks),
+        bus_overlaps=total["overlaps"],
+        active_clocks=counts["active"],
+        clocks=clocks,
+        energy_by_component_pj=energy_pj(device, counts, clocks),
     )
 
 
 _COUNTERS = (
     "writes", "act", "pre", "prea", "rd", "wr", "ref", "act2", "cas_rd", "cas_wr", "forwarded", "coalesced", "merged",
-    "latency_sum", "read_count",
+    "latency_sum", "read_count", "overlaps",
 )  # fmt: skip
 
 

@@ -40,11 +40,14 @@ RULES = _integers(
     "other_rd_rd other_rd_wr other_wr_rd other_wr_wr "
     "read_latency write_latency act_clocks aad wck_read wck_write refresh_interval "
     "ranks groups banks_per_group banks read_queue write_queue write_high write_low bank_queue write_idle "
-    "row_hits merge_reads dual_command row_hit_first per_bank"
+    "row_hits merge_reads dual_command row_hit_first per_bank burst shared_bus"
 )
 
-# `prea_at`, `ref_at`: the first clock at which PREA, REF may issue. `last_four`: a ring of activates.
-RANK = np.dtype([*_integers("prea_at ref_at oldest open active_since active_clocks").descr, ("last_four", "i8", (4,))])
+# `prea_at`, `ref_at`: the first clock at which PREA, REF may issue. `last_four`: a ring of activates. `bus_free`: end
+# of the last burst on the data bus; where ranks share one, it stands with rank 0.
+RANK = np.dtype(
+    [*_integers("prea_at ref_at oldest open active_since active_clocks bus_free").descr, ("last_four", "i8", (4,))]
+)
 BANK = _integers("row hits active")  # open row, column commands since its activate, slot of the request at the bank
 LIST = _integers("head tail count place")
 SLOT = np.dtype(
@@ -61,7 +64,7 @@ CHANNEL = np.dtype(
             "next offered reads writes queued free order write_mode draining war refresh_at refresh_rank "
             "refresh_waiting row_bus round_robin act2_deadline forced wck_expiry "
             "act pre prea rd wr ref act2 cas_rd cas_wr forwarded coalesced merged "
-            "latency_sum read_count last_read last_write"
+            "latency_sum read_count last_read last_write overlaps"
         ).descr,
         ("ranks", RANK, (MAX_RANKS,)),
         ("banks", BANK, (MAX_BANKS,)),
@@ -198,4 +201,6 @@ def _policies(device: Device) -> dict[str, int]:
         "dual_command": controller.dual_command,
         "row_hit_first": controller.scheduler == SCHEDULERS[1],
         "per_bank": not unified,
+        "burst": t.burst,
+        "shared_bus": t.act_clocks == 1,  # HBM's pseudo channels have a data bus each
     }

@@ -107,6 +107,7 @@ def refresh(rules: Any, channel: Any, clock: int) -> None:
 def column(rules: Any, channel: Any, number: int, slot: Any, clock: int) -> None:
     """Read or write for the request in `slot`, and for the reads merged with it."""
     channel.banks[number].hits += 1
+    _burst(rules, channel, number, clock + (rules.write_latency if slot.write else rules.read_latency))
     if slot.write:
         _write(rules, channel, number, clock)
         return
@@ -115,6 +116,14 @@ def column(rules: Any, channel: Any, number: int, slot: Any, clock: int) -> None
     channel.latency_sum += (1 + slot.merged) * departs - slot.arrive - slot.merged_arrive
     channel.read_count += 1 + slot.merged
     channel.last_read = max(channel.last_read, departs)
+
+
+@kernel
+def _burst(rules: Any, channel: Any, number: int, end: int) -> None:
+    """A burst ends at `end`. Counts those that begin before the last one on their bus has ended: there must be none."""
+    bus = channel.ranks[0 if rules.shared_bus else channel.rank[number]]
+    channel.overlaps += end - rules.burst < bus.bus_free
+    bus.bus_free = end
 
 
 @kernel

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from accelsim.errors import InputError
 from accelsim.hardware.dram import Controller, Device, preset, simulate_requests
-from accelsim.hardware.dram.dma import DONE, RELEASED, Memory, advance, drain, memory_stats, new_memory, submit
+from accelsim.hardware.dram.dma import DONE, RELEASED, Memory, advance, drain, submit
+from accelsim.hardware.dram.system import DramSystem, memory_stats, new_memory
 
 DDR4 = preset("ddr4_2400")
 DEVICES = [DDR4, preset("ddr4_2400", controller=Controller(front_end="per_bank")), preset("hbm2_2000", channels=4)]
@@ -31,6 +32,10 @@ long_tasks = st.lists(
     min_size=1,
     max_size=3,
 )
+
+
+def memory_of(device: Device, core_mhz: Fraction | int, queues: int, outstanding: int) -> Memory:
+    return new_memory(DramSystem(device, core_mhz, outstanding), queues)
 
 
 def take(memory: Memory, count: int) -> list[Event]:
@@ -74,14 +79,14 @@ def transactions(task: Task, size: int) -> int:
 
 def test_one_read_is_released_when_accepted_and_done_when_its_datum_is_there() -> None:
     t = DDR4.timing
-    assert play(new_memory(DDR4, OWN_CLOCK, 1, 8), [[(False, 0, 1, 64, 64)]]) == [
+    assert play(memory_of(DDR4, OWN_CLOCK, 1, 8), [[(False, 0, 1, 64, 64)]]) == [
         (1, 0, RELEASED, 0),
         (1 + t.rcd_rd + t.cl + t.burst, 0, DONE, 0),
     ]
 
 
 def test_a_write_is_done_when_accepted_and_its_burst_ends_later() -> None:
-    memory, t = new_memory(DDR4, OWN_CLOCK, 1, 8), DDR4.timing
+    memory, t = memory_of(DDR4, OWN_CLOCK, 1, 8), DDR4.timing
     assert play(memory, [[(True, 0, 1, 64, 64)]]) == [(1, 0, RELEASED, 0), (1, 0, DONE, 0)]
     assert drain(memory) == 1 + t.rcd_wr + t.cwl + t.burst
     assert memory_stats(DDR4, memory, 100).commands["WR"] == 1
@@ -89,7 +94,7 @@ def test_a_write_is_done_when_accepted_and_its_burst_ends_later() -> None:
 
 def test_one_queue_takes_as_long_as_the_stream_of_its_transactions() -> None:
     """One transaction a clock: the stream that offers request i at clock i or later."""
-    memory = new_memory(DDR4, OWN_CLOCK, 1, 2048)
+    memory = memory_of(DDR4, OWN_CLOCK, 1, 2048)
     events = play(memory, [[(False, 5000 * 64 * number, 50, 6400, 6400) for number in range(3)]])
     stats = simulate_requests(DDR4, np.arange(15_000) * 64, False, interval=1)
     assert events[-1][0] == stats.end_cycle
@@ -100,7 +105,7 @@ def test_one_queue_takes_as_long_as_the_stream_of_its_transactions() -> None:
 @given(st.sampled_from(DEVICES), st.lists(tasks, min_size=1, max_size=3), st.integers(1, 50), st.integers(0, 200))
 def test_the_size_of_steps_changes_nothing(device: Device, queues: list, step: int, gap: int) -> None:
     """Time that is skipped is time in which nothing happens."""
-    one, other = (new_memory(device, 940, len(queues), 16) for _ in range(2))
+    one, other = (memory_of(device, 940, len(queues), 16) for _ in range(2))
     assert play(one, queues, FOREVER, gap) == play(other, queues, step, gap)
     assert drain(one) == drain(other)
 
@@ -110,14 +115,14 @@ def test_the_size_of_steps_changes_nothing(device: Device, queues: list, step: i
 def test_skipped_clocks_are_dead(device: Device, queues: list, outstanding: int) -> None:
     """Running every single clock gives the same: with queues full, reads in flight at their bound, and pauses."""
     core_mhz = Fraction(10**6, device.timing.clock_ps)
-    one, other = (new_memory(device, core_mhz, len(queues), outstanding) for _ in range(2))
+    one, other = (memory_of(device, core_mhz, len(queues), outstanding) for _ in range(2))
     assert play(one, queues, gap=40) == play(other, queues, step=1, gap=40, every_clock=True)
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from(DEVICES), st.lists(tasks, min_size=1, max_size=3), st.sampled_from([1, 5, 64]))
 def test_every_task_is_released_then_done_and_every_byte_moves(device: Device, queues: list, outstanding: int) -> None:
-    memory = new_memory(device, 700, len(queues), outstanding)
+    memory = memory_of(device, 700, len(queues), outstanding)
     events = play(memory, queues)
     for number, queue in enumerate(queues):
         for index, (is_write, *_) in enumerate(queue):
@@ -133,7 +138,7 @@ def test_every_task_is_released_then_done_and_every_byte_moves(device: Device, q
 def test_more_reads_in_flight_hide_more_latency() -> None:
     hbm = preset("hbm2_2000", channels=8)
     task = (False, 0, 64, 1024, 4096)
-    ends = [play(new_memory(hbm, 1000, 1, flying), [[task]])[-1][0] for flying in (1, 8, 64, 512)]
+    ends = [play(memory_of(hbm, 1000, 1, flying), [[task]])[-1][0] for flying in (1, 8, 64, 512)]
     assert ends == sorted(ends, reverse=True)
     assert ends[0] > 20 * ends[-1]
 
@@ -141,13 +146,13 @@ def test_more_reads_in_flight_hide_more_latency() -> None:
 def test_two_queues_share_the_channel_evenly() -> None:
     long = (False, 0, 1, 64 * 2000, 64 * 2000)
     other = (False, 2**24, 1, 64 * 2000, 64 * 2000)
-    events = play(new_memory(DDR4, OWN_CLOCK, 2, 512), [[long], [other]])
+    events = play(memory_of(DDR4, OWN_CLOCK, 2, 512), [[long], [other]])
     first, second = (cycle for cycle, _, what, _ in events if what == RELEASED)
     assert second - first < 0.02 * second
 
 
 def test_a_task_after_a_long_pause_is_served_at_once() -> None:
-    memory = new_memory(DDR4, OWN_CLOCK, 1, 8)
+    memory = memory_of(DDR4, OWN_CLOCK, 1, 8)
     play(memory, [[(False, 0, 1, 64, 64)]])
     assert advance(memory, 5000) == 0
     submit(memory, 0, 7, 5000, False, 64, 1, 64, 64)
@@ -158,12 +163,12 @@ def test_slow_and_fast_cores_see_whole_cycles_rounded_up() -> None:
     t = DDR4.timing
     clocks = 1 + t.rcd_rd + t.cl + t.burst
     for ratio in (Fraction(1, 3), Fraction(7, 2)):  # core cycles a DRAM clock
-        events = play(new_memory(DDR4, OWN_CLOCK * ratio, 1, 8), [[(False, 0, 1, 64, 64)]])
+        events = play(memory_of(DDR4, OWN_CLOCK * ratio, 1, 8), [[(False, 0, 1, 64, 64)]])
         assert [cycle for cycle, *_ in events] == [-(-1 * ratio // 1), -(-clocks * ratio // 1)]
 
 
 def test_rows_are_fetched_by_whole_transactions() -> None:
-    memory = new_memory(DDR4, OWN_CLOCK, 1, 8)
+    memory = memory_of(DDR4, OWN_CLOCK, 1, 8)
     play(memory, [[(False, 60, 2, 8, 128)]])  # bytes 60 to 67 and 188 to 195: two transactions each
     assert memory_stats(DDR4, memory, 1000).commands["RD"] == 4
 
@@ -173,15 +178,15 @@ def test_rows_are_fetched_by_whole_transactions() -> None:
     [
         ((0, 1, 8), "core_mhz: must be positive; got 0"),
         ((1000, 0, 8), "queues: must be from 1 to 64; got 0"),
-        ((1000, 4, 2000), "outstanding: must be from 1 to 1024; got 2000"),
+        ((1000, 4, 5000), "outstanding: must be from 1 to 4096; got 5000"),
     ],
 )
 def test_impossible_memories_are_refused(arguments: tuple, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        new_memory(DDR4, *arguments)
+        memory_of(DDR4, *arguments)
 
 
 def test_a_controller_that_merges_reads_is_refused() -> None:
     merging = preset("ddr4_2400", controller=Controller(front_end="per_bank", merge_reads=True))
     with pytest.raises(InputError, match="merge_reads"):
-        new_memory(merging, 1000, 1, 8)
+        memory_of(merging, 1000, 1, 8)
