@@ -247,6 +247,21 @@ class Dram(Section):
     )  # fmt: skip
 
     @property
+    def peak_gbps(self) -> float:
+        """Bandwidth of all channels together, in 1e9 bytes a second."""
+        return float(self.device.channel_gbps * self.channels)
+
+    @model_validator(mode="after")
+    def _no_more_than_the_channels_carry(self) -> Dram:
+        if self.by_command and self.peak_gbps < self.bandwidth_gbps < math.inf:
+            raise refusal(
+                f"expected at most {self.peak_gbps:g}, which {self.channels} channels of {self.preset} carry, or .inf",
+                path="bandwidth_gbps",
+                remedy="use more channels or another preset; dram.model bandwidth takes any number",
+            )
+        return self
+
+    @property
     def by_command(self) -> bool:
         """True if the model needs to know the device's commands."""
         return self.model in ("command", "pattern")

@@ -122,8 +122,14 @@ class Arch(Section):
         return exact(self.clock_mhz) * 10**6
 
     def dram_bytes_per_cycle(self) -> Fraction | None:
-        """Bytes a core cycle of the whole DRAM; None when unlimited (`.inf`, or dram.model ideal)."""
-        return None if self.dram.model == "ideal" else self._bytes_per_cycle(self.dram.bandwidth_gbps)
+        """Bytes a core cycle of the whole DRAM; None when unlimited (`.inf`, or dram.model ideal).
+
+        A DRAM whose commands count carries no more than its channels do, however wide the way to them is.
+        """
+        if self.dram.model == "ideal":
+            return None
+        gbps = min(self.dram.bandwidth_gbps, self.dram.peak_gbps if self.dram.by_command else math.inf)
+        return self._bytes_per_cycle(gbps)
 
     def dram_latency_cycles(self) -> int:
         """dram.latency_ns in core cycles, rounded up; 0 when dram.model is ideal."""

@@ -37,8 +37,8 @@ _COMPONENTS = {
     "level2": "second level",
     "vector": "vector unit",
     "dram": "DRAM",
-    "dram_activate": "DRAM activate",
-    "dram_refresh": "DRAM refresh",
+    "dram_activate": "DRAM",
+    "dram_refresh": "DRAM",
     "static_dram": "DRAM standby",
 }
 STATIC = "leakage on chip"
@@ -82,7 +82,9 @@ def machine_lines(data: Data, width: int) -> list[str]:
     arch = data["provenance"]["arch"]
     array, dram = arch["array"], arch["dram"]
     count = f"{array['count']} x " if array["count"] > 1 else ""
-    memory = "ideal memory" if dram["model"] == "ideal" else f"{dram['preset']} {_plain(dram['bandwidth_gbps'])} GB/s"
+    peak = data["dram"]["peak_bandwidth_gbps"]
+    rate = "unlimited" if peak is None else f"{peak:g} GB/s"
+    memory = "ideal memory" if dram["model"] == "ideal" else f"{dram['preset']} {rate}"
     shape = f"{count}{array['rows']}x{array['cols']} {array['dataflow']}"
     facts = f"({shape}, {_plain(arch['clock_mhz'])} MHz, {memory})"
     name = printable(data["provenance"]["trace"]["name"])

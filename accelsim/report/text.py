@@ -74,7 +74,7 @@ def render(result: Result, *, ascii_only: bool = False) -> RenderableType:
     blank = Text("")
     parts: list[Part] = [*_headline(data), blank, _bounds(data), blank, _critical_path(data, ascii_only)]
     note = Text(_PEAK_NOTE, style="dim")
-    parts += [blank, _units(data), *_scratchpad(data), note, blank]
+    parts += [blank, _units(data), *_scratchpad(data), *_dram(data), note, blank]
     chosen = single_operator(data)
     parts += [Text(chosen, overflow="fold")] if chosen else _kinds(data)
     parts += [blank, _energy(data, ascii_only)]
@@ -160,7 +160,19 @@ def _scratchpad(data: Data) -> Iterator[Text]:
     total = data["total"]["cycles"]
     limits = [f"{unit} {percent(added, total)}" for unit, added in scratchpad_limits(data)]
     if limits:
-        yield Text(f"scratchpad bandwidth adds, % of time: {', '.join(limits)}", style="bold")
+        yield Text(f"scratchpad (bandwidth, bank conflicts) adds, % of time: {', '.join(limits)}", style="bold")
+
+
+def _dram(data: Data) -> Iterator[Text]:
+    """One line on a DRAM that ran every command: how busy it was and how well rows were used."""
+    dram = data["dram"]
+    if not dram["commands"]:
+        return
+    columns = dram["commands"].get("RD", 0) + dram["commands"].get("WR", 0)
+    share = percent(dram["achieved_bandwidth_gbps"], dram["peak_bandwidth_gbps"])
+    latency = dram["mean_read_latency_ns"]
+    read = "" if latency is None else f"; a transaction is read in {latency:.0f} ns"
+    yield Text(f"DRAM moves {share} % of its peak; {percent(dram['row_hits'], columns)} % row hits{read}")
 
 
 def _kinds(data: Data) -> Iterator[Part]:

@@ -135,6 +135,7 @@ def test_infinity_is_refused_where_nothing_may_be_unlimited(key: str) -> None:
         ("dram.channels", 6, "expected a power of two when model is command"),
         ("dma.outstanding", 10000, "must be at most 8192 with 2 queues and dram.model command"),
         ("dma.load_queues", 64, "load_queues + store_queues is 65, and dram.model command takes 64"),
+        ("dram.bandwidth_gbps", 600, "expected at most 256, which 8 channels of hbm2_2000 carry, or .inf"),
         ("dram.scheduler", "fcfs", "expected one of frfcfs, frfcfs_row_hit"),
         ("dram.model", "fast", "expected one of command, pattern, bandwidth, ideal"),
         ("dram.preset", "hbm9", "expected one of ddr3_2133"),

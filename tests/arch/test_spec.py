@@ -30,7 +30,7 @@ def test_dtypes_are_those_of_the_trace_format() -> None:
 
 
 def test_bytes_a_cycle_are_exact() -> None:
-    arch = load_arch("tpu_like", {"clock_mhz": 1050, "dram.bandwidth_gbps": 614.4})
+    arch = load_arch("tpu_like", {"clock_mhz": 1050, "dram.channels": 32, "dram.bandwidth_gbps": 614.4})
     assert arch.dram_bytes_per_cycle() == Fraction(4096, 7)
     assert arch.clock_hz == 1_050_000_000
     assert exact(0.1) == Fraction(1, 10)
@@ -51,7 +51,9 @@ def test_bandwidth_and_latency_default_to_the_preset() -> None:
 
 
 def test_unlimited_and_ideal_memory_have_no_bytes_a_cycle() -> None:
-    assert load_arch("tpu_like", {"dram.bandwidth_gbps": ".inf"}).dram_bytes_per_cycle() is None
+    unlimited = {"dram.bandwidth_gbps": ".inf"}
+    assert load_arch("tpu_like", unlimited | {"dram.model": "bandwidth"}).dram_bytes_per_cycle() is None
+    assert load_arch("tpu_like", unlimited).dram_bytes_per_cycle() == 256  # what the channels carry
     ideal = load_arch("tpu_like", {"dram.model": "ideal"})
     assert (ideal.dram_bytes_per_cycle(), ideal.dram_latency_cycles()) == (None, 0)
 

@@ -76,7 +76,7 @@ def test_d02_ideal_memory_never_stalls_anything(dataflow: str) -> None:
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
 def test_d02_unlimited_bandwidth_is_the_limit_of_a_huge_one(dataflow: str) -> None:
-    free = {"dram__latency_ns": 0, "dma__issue_cycles": 0}
+    free = {"dram__model": "bandwidth", "dram__latency_ns": 0, "dma__issue_cycles": 0}
     unlimited = accelsim.gemm(array(32, 32, dataflow, **free, dram__bandwidth_gbps=float("inf")), 512, 512, 512)
     huge = accelsim.gemm(array(32, 32, dataflow, **free, dram__bandwidth_gbps=1e12), 512, 512, 512)
     assert huge.program is not None

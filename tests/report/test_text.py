@@ -221,7 +221,7 @@ def test_scratchpad_that_limits_a_unit_is_said(capsys: pytest.CaptureFixture[str
     busy["scratchpad"] = total // 100
     assert "scratchpad bandwidth" not in "".join(printed(Result(data), capsys))
     busy["scratchpad"] = total // 8
-    assert "scratchpad bandwidth adds, % of time: multiply 12.5" in printed(Result(data), capsys)
+    assert "scratchpad (bandwidth, bank conflicts) adds, % of time: multiply 12.5" in printed(Result(data), capsys)
 
 
 def test_busy_and_peak_are_told_apart_where_a_line_is_left(capsys: pytest.CaptureFixture[str]) -> None:
