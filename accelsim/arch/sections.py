@@ -229,6 +229,10 @@ class Dram(Section):
         "unified", about="one read and one write queue a channel, or a command queue for each bank behind them"
     )
     refresh: bool = text(True, about="the DRAM is refreshed")
+    weights: Literal["row_major", "blocked"] = text(
+        "row_major",
+        about="a matmul's weights lie as the framework keeps them, or tile after tile, packed before the run",
+    )
     tensor_align_bytes: int = whole(
         64, low=1, high=2**30, unit="bytes", about="every tensor starts at a multiple of it"
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from accelsim.arch.spec import Arch
 from accelsim.compile.across import reads_across
-from accelsim.compile.fuse import Group, fuse
+from accelsim.compile.fuse import Group, elements, fuse
 from accelsim.compile.machine import Machine
 from accelsim.compile.mapper import MatmulCosts, Tiling, best_mapping
 from accelsim.compile.mapping_file import MappingEntry, check_entry, unknown_operators
@@ -22,7 +22,7 @@ from accelsim.compile.template import Ports, Template
 from accelsim.compile.vector_op import RowTiling, choose_rows, lower_vector
 from accelsim.errors import InputError
 from accelsim.hardware.vector import pass_times
-from accelsim.trace.model import DTYPE_BYTES, Trace
+from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 
 MOST_TILES = 2_000_000  # of one operator: some gigabytes of tasks, and a minute
 _MOST_SEARCHED = 10_000
@@ -116,6 +116,19 @@ class _Lowering:
             tuple(place_of(view.tensor) for view in group.outputs),
             tuple(self._stored(view.tensor) for view in group.outputs),
             *self.stamper.phases(),
+            tuple(self._packed(group, view) for view in group.head.inputs[:2]) if group.head.kind == "matmul" else (),
+        )
+
+    def _packed(self, group: Group, view: Operand) -> bool:
+        """True for a weight that can lie in the order of its tiles: one operator alone reads it, once and whole."""
+        tensor = self.trace.tensors[view.tensor]
+        return (
+            self.machine.arch.dram.weights == "blocked"
+            and tensor.role == "weight"
+            and self.trace.writers[tensor.id] is None
+            and self.trace.readers[tensor.id] == (group.head.id,)
+            and sum(each.tensor == tensor.id for each in group.head.inputs) == 1
+            and elements(view) == tensor.elements
         )
 
     def _stored(self, tensor: int) -> tuple[str, ...]:
@@ -159,6 +172,7 @@ class _Lowering:
             stream_share=self.machine.shares.get("core0.array0.stream"),
             weights_share=self.machine.shares.get("core0.array0.weights"),
             across=reads_across(arch, work, ports.inputs),
+            packed=frozenset(operand for operand, packed in zip("ab", ports.packed, strict=True) if packed),
         )
 
     def _epilogue_cycles(self, work: MatmulWork) -> int:

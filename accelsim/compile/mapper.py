@@ -53,7 +53,7 @@ class MatmulCosts:
     element of what an epilogue's passes keep between them. Rates are bytes a
     cycle, None for unlimited; latency and issue are cycles of one load; `epilogue_cycles` are those of the whole
     result on the vector unit. Shares are bytes a cycle of the scratchpad for one array's streams and weights; `across`
-    are the operands whose reads meet in its banks.
+    are the operands whose reads meet in its banks, `packed` those that lie in DRAM tile after tile.
     """
 
     scratchpad_bytes: int
@@ -74,6 +74,7 @@ class MatmulCosts:
     weights_share: int | None
     scratch_bytes: int = 0
     across: tuple[ReadAcross, ...] = ()
+    packed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,10 @@ class Candidates:
         """Elements of a tile of a or b."""
         return (self.tm if operand == "a" else self.tn) * self.tk
 
-    def burst_padded(self, operand: str, size: Int64, width: int) -> Int64:
+    def burst_padded(self, operand: str, size: Int64, width: int, packed: frozenset[str]) -> Int64:
         """`size` bytes of an operand's tiles with each contiguous run of a tile rounded up to whole bursts."""
+        if operand in packed:
+            return size
         layout, along = (self.work.view.a, self.tm) if operand == "a" else (self.work.view.b, self.tk)
         across = self.tk if operand == "a" else self.tn
         run = (across if layout.column_stride == 1 else along if layout.row_stride == 1 else np.int64(1)) * width
@@ -227,7 +230,7 @@ def traffic_bytes(c: Candidates, costs: MatmulCosts) -> tuple[Int64, int]:
     for operand, on_chip, width in _operands(c, costs):
         if not on_chip:
             size = (view.m if operand == "a" else view.n) * view.k * width
-            loads = loads + c.burst_padded(operand, c.fetches(operand) // c.tiles(operand) * size, width)
+            loads = loads + c.burst_padded(operand, c.fetches(operand) // c.tiles(operand) * size, width, costs.packed)
     return loads, view.batch * view.m * view.n * costs.stored_bytes
 
 
@@ -262,7 +265,7 @@ def _slot_turns(c: Candidates, costs: MatmulCosts, streamed: Float64) -> Float64
         if on_chip:
             continue
         readers, fetches, slots = c.readers(operand), c.fetches(operand), c.slots(operand)
-        size = c.burst_padded(operand, c.tile(operand) * width, width)
+        size = c.burst_padded(operand, c.tile(operand) * width, width, costs.packed)
         load = readers * _cycles(size, costs.load_rate) + costs.latency + costs.issue
         rounds = -(-c.outputs // readers) * readers / c.outputs  # a last round of fewer outputs takes as long
         turns = (fetches * load + streamed * readers / c.arrays) * rounds / slots

@@ -19,7 +19,7 @@ from accelsim.compile.outputs import Grid, Outputs, Target
 from accelsim.compile.plan import MatmulWork
 from accelsim.compile.points import Points, points_of
 from accelsim.compile.program import DONE, DRAIN, RELEASED, START, STREAM, VECTOR, WEIGHTS
-from accelsim.compile.requests import Tiles, tile_requests
+from accelsim.compile.requests import Tiles, packed_requests, tile_requests
 from accelsim.compile.template import ArrayBegin, ArrayEnd, Block, Claim, Ports, Template, last_by_unit, pieces_of
 from accelsim.hardware import systolic
 from accelsim.hardware.vector import PassTimes, pass_times
@@ -167,9 +167,16 @@ class _Lowering:
         p, view, work = self.points, self.work.view, self.work
         number, width = (0, work.a_bytes) if role == "a" else (1, work.b_bytes)
         layout, tiles, place = view.a if role == "a" else view.b, p.tiles(role), self.ports.inputs[number]
+        columns = view.k if role == "a" else view.n
+        rows = view.m if role == "a" else view.k
+        requests = (
+            packed_requests(tiles, rows, columns, width)
+            if self.ports.packed[number]
+            else tile_requests(tiles, layout, width)
+        )
         return Feed(
             role=role, input=number, place=place, operand=self.ports.operand(number, place),
-            requests=tile_requests(tiles, layout, width), offset=layout.offset, spans=tiles.spans(layout),
+            requests=requests, offset=layout.offset, spans=tiles.spans(layout),
             tile_id=self._tile_id(role),
             held_whole=role in p.tiling.resident, slots=int(self.candidate.slots(role)),
             slot_bytes=int(slot_bytes(self.candidate, self.across, role, width)),

@@ -82,5 +82,12 @@ def tile_requests(tiles: Tiles, layout: Layout, element_bytes: int) -> Requests:
     return Requests(first * element_bytes, rows, length * element_bytes, pitch * element_bytes)
 
 
+def packed_requests(tiles: Tiles, rows: int, columns: int, element_bytes: int) -> Requests:
+    """As `tile_requests`, for an operand of [batch, rows, columns] that lies tile after tile: each is one run."""
+    before = (tiles.batch * rows + tiles.row) * columns + tiles.rows * tiles.column
+    size = tiles.rows * tiles.columns * element_bytes
+    return Requests(before * element_bytes, np.ones_like(size), size, size)
+
+
 def _runs(count: Int64, length: Int64, stride: int) -> tuple[Int64, Int64, Int64]:
     return count, length, np.full_like(count, stride)

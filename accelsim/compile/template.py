@@ -32,6 +32,7 @@ class Ports:
     stored: tuple[tuple[str, ...], ...]
     load_phase: int = 0  # the DMA queue of the first load, of the first store
     store_phase: int = 0
+    packed: tuple[bool, ...] = ()  # of a matmul's a and b: whether it lies in DRAM tile after tile
 
     def operand(self, number: int, place: str) -> int:
         """Number of an operand's address: inputs, then outputs, first those in DRAM, then those in the second level."""

@@ -9,8 +9,8 @@ from math import lcm
 import numpy as np
 
 from accelsim.compile.program import LOAD, STORE, Int64, Memory, Program
-from accelsim.errors import InternalError
-from accelsim.hardware.dram.pattern import TICKS, service_ticks
+from accelsim.engine.commanded import dram_of, queue_numbers
+from accelsim.hardware.dram.pattern import TICKS, Stream, service_ticks
 
 QUEUED = -1  # a direction whose requests wait for the server
 
@@ -30,14 +30,14 @@ class Service:
 
 def service_times(program: Program) -> Service:
     """Of every load and store of the Program, by its memory model."""
+    if program.memory.model == "pattern":
+        total = _by_pattern(program)
+        return Service(total // TICKS, total % TICKS, TICKS)
     cycles, ticks = np.zeros(program.size, np.int64), np.zeros(program.size, np.int64)
     per_cycle = ticks_per_cycle(program.memory)
     for kind in (LOAD, STORE):
-        chosen = np.flatnonzero(program.kind == kind)
-        if program.memory.model == "pattern":
-            total = _by_pattern(program, chosen, kind)
-            cycles[chosen], ticks[chosen] = total // per_cycle, total % per_cycle
-        elif rate := rate_of(program.memory, kind):
+        if rate := rate_of(program.memory, kind):
+            chosen = np.flatnonzero(program.kind == kind)
             work = program.request_bytes[chosen] * rate.denominator
             cycles[chosen] = work // rate.numerator
             ticks[chosen] = work % rate.numerator * (per_cycle // rate.numerator)
@@ -59,14 +59,19 @@ def rate_of(memory: Memory, kind: int) -> Fraction | None:
     return memory.load_bytes_per_cycle if kind == LOAD else memory.store_bytes_per_cycle
 
 
-def _by_pattern(program: Program, chosen: Int64, kind: int) -> Int64:
-    """Ticks of the chosen tasks: the command kernel is run once for each distinct shape of request."""
-    system = program.memory.system
-    if system is None:
-        raise InternalError("`pattern` memory needs the DRAM that it is about")
-    queues = sum(unit.kind == ("load", "store")[kind] for unit in program.units)
-    offset = program.address[chosen] % system.device.geometry.transaction_bytes
-    shapes = np.stack([offset, program.rows[chosen], program.row_bytes[chosen], program.pitch[chosen]])
-    distinct, inverse = np.unique(shapes, axis=1, return_inverse=True)
-    times = [service_ticks(system, queues, kind == STORE, *shape) for shape in distinct.T.tolist()]
-    return np.array(times, np.int64)[inverse.ravel()]
+def _by_pattern(program: Program) -> Int64:
+    """[n] ticks of all tasks; the requests of an operator are a stream, and the same streams are run once."""
+    ticks, requests, queue = np.zeros(program.size, np.int64), program.requests, queue_numbers(program)
+    for tasks in _by_operator(program):
+        stream = Stream(queue[program.unit[tasks]], program.kind[tasks] == STORE, requests[:, tasks])
+        ticks[tasks] = service_ticks(dram_of(program), int(queue.max()) + 1, stream)
+    return ticks
+
+
+
+def _by_operator(program: Program) -> list[Int64]:
+    """The loads and stores of each operator that has some, in the order of their ids."""
+    chosen = np.flatnonzero(program.is_memory)
+    chosen = chosen[np.argsort(program.op[chosen], kind="stable")]
+    groups = np.split(chosen, np.flatnonzero(np.diff(program.op[chosen])) + 1)
+    return [group for group in groups if group.size]

@@ -1,57 +1,108 @@
-"""The `pattern` model: service times of whole requests, measured once for each shape by running the commands.
+"""The `pattern` model: the time that a transaction takes, measured once for each stream of requests by its commands.
 
-A request of `rows` runs is repeated as a DMA would, one after the other, on an otherwise idle DRAM, and its share of
-the time is what it takes from then on. Kept out and put back by formula: refresh, which takes the same part of the
-time from everybody. Left out: what reads, writes and other streams do to one another.
+A stream is what an operator loads and stores, in order. Its beginning is run by command, each DMA queue presenting one
+request after the other, and the time that its transactions take on average is charged to all of them: row conflicts
+between neighbouring tiles, queues that meet in a bank and writes among reads are in it. Kept out and put back by
+formula: refresh, which takes the same part of the time from everybody. Left out: waiting for data, which spreads a
+stream or lets it meet another operator's, and the place of the stream's first byte.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
-from accelsim.hardware.dram.dma import RELEASED, Memory, advance, submit
-from accelsim.hardware.dram.state import NEVER
+from accelsim.hardware.dram.dma import DONE, Memory, advance, drain, submit
+from accelsim.hardware.dram.state import NEVER, NOBODY
 from accelsim.hardware.dram.system import DramSystem, new_memory, transactions
 from accelsim.jit import kernel
 
+Int64 = NDArray[np.int64]
+
 TICKS = 1024  # of a core cycle
-LEAST_TRANSACTIONS = 4096  # measured for each shape, after half as many that are not
-LONGEST_RUN = 1 << 15  # bytes of a run, and
-MOST_TRANSACTIONS = 1 << 14  # of a request, that are run; longer ones take longer in proportion
+MOST_TRANSACTIONS = 1 << 14  # of a stream that are run
+LONGEST_RUN = 1 << 15  # bytes of a run, where a single request has more transactions than that
 
 
-@lru_cache(maxsize=100_000)
-def service_ticks(
-    system: DramSystem, queues: int, is_write: bool, offset: int, rows: int, row_bytes: int, pitch: int
-) -> int:
-    """Time that a request takes from the DRAM in a stream of its like, in ticks of a core cycle.
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """n requests in the order in which they are presented.
 
-    `queues` DMA queues take turns, each `issue_cycles` after its last request was accepted: a period that includes the
-    issue where that is not hidden. `offset` is the address within a transaction, `pitch` the distance of the rows in
-    bytes. Never less than the useful bytes take at the DRAM's peak.
+    queue [n]: DMA queue of each. is_write [n]. requests [4, n]: address, rows, bytes of a row and pitch, in bytes.
     """
+
+    queue: Int64
+    is_write: NDArray[np.bool_]
+    requests: Int64
+
+
+def service_ticks(system: DramSystem, queues: int, stream: Stream) -> Int64:
+    """[n] time that each request takes from a DRAM with `queues` DMA queues, in ticks of a core cycle.
+
+    A queue presents `issue_cycles` after its last request was accepted: the time of a transaction includes the issue
+    where that is not hidden. Never less than the useful bytes take at the most that the DRAM can move.
+    """
+    asked = transactions(stream.requests, system.device.geometry.transaction_bytes)
+    useful = stream.requests[1] * stream.requests[2]
+    each, peak = _cycles_of_a_transaction(system, queues, *_beginning(system, stream, asked)), _most(system)
+    pairs, place = np.unique(np.stack([asked, useful]), axis=1, return_inverse=True)
+    ticks = [ceil(max(count * each, size / peak) * TICKS) for count, size in pairs.T.tolist()]
+    return np.array(ticks, np.int64)[place.ravel()]
+
+
+def _most(system: DramSystem) -> Fraction:
+    """Bytes a core cycle of the channels, or of the way to them if that is narrower."""
+    peak, way = system.peak_bytes_per_cycle, system.bytes_per_clock
+    return peak if way is None else min(peak, way * system.clocks_per_cycle)
+
+
+def _beginning(system: DramSystem, stream: Stream, asked: Int64) -> tuple[bytes, bytes, bytes]:
+    """Queues, directions and requests of the first MOST_TRANSACTIONS of a stream, moved to the beginning of memory."""
     size = system.device.geometry.transaction_bytes
-    part, scale = _part(rows, row_bytes, size)
-    asked = int(transactions(np.array([[offset], [part[0]], [part[1]], [pitch]]), size)[0])
-    count = max(2 * queues, 2, ceil(LEAST_TRANSACTIONS / asked))
-    count += -count % queues
+    count = max(1, int(np.searchsorted(np.cumsum(asked), MOST_TRANSACTIONS, side="right")))
+    requests = stream.requests[:, :count].copy()
+    requests[0] -= requests[0].min() // size * size
+    if asked[0] > MOST_TRANSACTIONS:
+        requests[2] = np.minimum(requests[2], LONGEST_RUN)
+        requests[1] = np.minimum(requests[1], np.maximum(1, MOST_TRANSACTIONS * size // requests[2]))
+    return stream.queue[:count].tobytes(), stream.is_write[:count].tobytes(), requests.tobytes()
+
+
+@lru_cache(maxsize=1024)
+def _cycles_of_a_transaction(
+    system: DramSystem, queues: int, queue: bytes, is_write: bytes, requests: bytes
+) -> Fraction:
+    """Core cycles that a transaction of this stream takes on average, with refresh."""
+    queue_of, shapes = np.frombuffer(queue, np.int64), np.frombuffer(requests, np.int64).reshape(4, -1)
     still = replace(system.device, timing=replace(system.device.timing, refi=0))
     memory = new_memory(replace(system, device=still), queues)
-    cycles = int(_measure(memory, queues, count, is_write, offset, *part, pitch, system.issue_cycles))
-    period = Fraction(cycles, count) * scale * _refresh(system)
-    return ceil(max(period, rows * row_bytes / system.peak_bytes_per_cycle) * TICKS)
+    first, following = _next_of_queue(queue_of, queues)
+    last_datum = _run(
+        memory, queue_of, np.frombuffer(is_write, np.bool_), shapes, first, following, system.issue_cycles
+    )
+    taken = max(last_datum - system.path_clocks / system.clocks_per_cycle, Fraction(int(drain(memory))))
+    count = int(transactions(shapes, system.device.geometry.transaction_bytes).sum())
+    return max(taken - _first_datum(system), Fraction(1)) / count * _refresh(system)
 
 
-def _part(rows: int, row_bytes: int, size: int) -> tuple[tuple[int, int], Fraction]:
-    """The part of a large request that is run, (rows, bytes of each), and how often it is in the whole."""
-    length = row_bytes if row_bytes <= LONGEST_RUN else LONGEST_RUN
-    some = min(rows, max(1, MOST_TRANSACTIONS * size // length))
-    return (some, length), Fraction(rows * row_bytes, some * length)
+def _next_of_queue(queue: Int64, queues: int) -> tuple[Int64, Int64]:
+    """The first request of each queue [queues], and the one that follows each in its queue [n]; NOBODY for none."""
+    first, following = np.full(queues, NOBODY, np.int64), np.full(queue.size, NOBODY, np.int64)
+    for number in np.unique(queue):
+        own = np.flatnonzero(queue == number)
+        first[number], following[own[:-1]] = own[0], own[1:]
+    return first, following
+
+
+def _first_datum(system: DramSystem) -> Fraction:
+    """Core cycles until the first burst has ended, in which nothing is carried: activate, column command, burst."""
+    t = system.device.timing
+    return (t.rcd_rd + t.cl + t.burst) / system.clocks_per_cycle
 
 
 def _refresh(system: DramSystem) -> Fraction:
@@ -62,40 +113,28 @@ def _refresh(system: DramSystem) -> Fraction:
 
 
 @kernel
-def _measure(
-    memory: Memory, queues: int, count: int, is_write: bool, offset: int, rows: int, row_bytes: int, pitch: int,
+def _run(
+    memory: Memory, queue: Int64, is_write: NDArray[np.bool_], requests: Int64, first: Int64, following: Int64,
     issue: int,
 ) -> int:  # fmt: skip
-    """Cycles that `count` requests take after half as many: from release to release."""
-    dma = memory.dma[0]
-    warm = (count // 2 + queues - 1) // queues * queues
-    presented, released, begin = 0, 0, 0
-    while presented < queues:
-        _present(memory, presented, presented, 0, is_write, offset, rows, row_bytes, pitch)
-        presented += 1
-    while True:
+    """Each queue presents its requests one after the other; returns the cycle of the last datum read, or 0."""
+    dma, last = memory.dma[0], 0
+    for task in first:
+        if task != NOBODY:
+            _present(memory, queue, is_write, requests, task, 0)
+    while dma.pending > 0:
         for place in range(advance(memory, NEVER // dma.dram)):
             event = dma.due[place]
-            if event.what != RELEASED:
-                continue
-            released += 1
-            if released == warm:
-                begin = event.cycle
-            elif released == warm + count:
-                return int(event.cycle - begin)
-            _present(
-                memory, event.task % queues, event.task + queues, event.cycle + issue, is_write, offset, rows,
-                row_bytes, pitch,
-            )  # fmt: skip
+            if event.what == DONE:
+                last = last if is_write[event.task] else max(last, event.cycle)
+            elif following[event.task] != NOBODY:
+                _present(memory, queue, is_write, requests, following[event.task], event.cycle + issue)
+    return int(last)
 
 
 @kernel
-def _present(
-    memory: Memory, queue: int, task: int, cycle: int, is_write: bool, offset: int, rows: int, row_bytes: int,
-    pitch: int,
-) -> None:  # fmt: skip
-    """Request number `task`: the block beside the last one; after the last of a row of blocks, those below."""
-    across = max(1, pitch // row_bytes) if rows > 1 else 1
-    down = rows * pitch if rows > 1 else row_bytes
-    address = offset + task % across * row_bytes + task // across * down
-    submit(memory, queue, task, cycle, is_write, address, rows, row_bytes, pitch)
+def _present(memory: Memory, queue: Int64, is_write: NDArray[np.bool_], requests: Int64, task: int, cycle: int) -> None:
+    submit(
+        memory, queue[task], task, cycle, is_write[task], requests[0, task], requests[1, task], requests[2, task],
+        requests[3, task],
+    )  # fmt: skip
