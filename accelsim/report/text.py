@@ -71,14 +71,14 @@ def show(result: Result, console: Console | None = None) -> None:
 def render(result: Result, *, ascii_only: bool = False) -> RenderableType:
     """The report as a rich renderable, 80 columns wide; `ascii_only` for terminals without block characters."""
     data = result.data
-    blank = Text("")
+    blank, last_blank = Text(""), Text("")
     parts: list[Part] = [*_headline(data), blank, _bounds(data), blank, _critical_path(data, ascii_only)]
     note = Text(_PEAK_NOTE, style="dim")
     parts += [blank, _units(data), *_scratchpad(data), *_dram(data), note, blank]
     chosen = single_operator(data)
     parts += [Text(chosen, overflow="fold")] if chosen else _kinds(data)
-    parts += [blank, _energy(data, ascii_only)]
-    return Group(*_fitted(parts, spare=(note, blank)))
+    parts += [last_blank, _energy(data, ascii_only)]
+    return Group(*_fitted(parts, spare=(last_blank, note, blank)))
 
 
 def _fitted(parts: list[Part], spare: Sequence[Part]) -> list[Part]:
