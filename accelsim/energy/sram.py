@@ -260,7 +260,7 @@ def leave_one_out(table: SramTable | None = None) -> list[LeftOut]:
     whole = table or sram_table()
     result = []
     for axis in AXES:
-        pairs = list(_predictions(whole, axis))
+        pairs = list(predictions_left_out(whole, axis))
         errors = np.abs([np.log(astuple(guess)) - np.log(astuple(point.figures)) for point, guess in pairs])
         for column, field in zip(np.expm1(errors).T, fields(Figures), strict=True):
             median, ninetieth = np.quantile(column, (0.5, 0.9)).tolist()
@@ -269,8 +269,11 @@ def leave_one_out(table: SramTable | None = None) -> list[LeftOut]:
     return result
 
 
-def _predictions(table: SramTable, axis: str) -> Iterator[tuple[Point, Figures]]:
-    """Points with a neighbour on both sides along the axis, and what the table without them says."""
+def predictions_left_out(table: SramTable, axis: str) -> Iterator[tuple[Point, Figures]]:
+    """Points with a neighbour on both sides along an axis of AXES, and what the table says when it lacks them.
+
+    It lacks all points that share the axis's key. Ends of the axis, with nothing beyond them, are not among the points.
+    """
     key = AXES[axis][1]
     groups = {key(point) for point in table.points}
     for group in sorted(groups, key=str):

@@ -62,11 +62,11 @@ def rate_of(memory: Memory, kind: int) -> Fraction | None:
 def _by_pattern(program: Program) -> Int64:
     """[n] ticks of all tasks; the requests of an operator are a stream, and the same streams are run once."""
     ticks, requests, queue = np.zeros(program.size, np.int64), program.requests, queue_numbers(program)
-    for tasks in _by_operator(program):
-        stream = Stream(queue[program.unit[tasks]], program.kind[tasks] == STORE, requests[:, tasks])
-        ticks[tasks] = service_ticks(dram_of(program), int(queue.max()) + 1, stream)
+    groups = _by_operator(program)
+    streams = [Stream(queue[program.unit[tasks]], program.kind[tasks] == STORE, requests[:, tasks]) for tasks in groups]
+    for tasks, taken in zip(groups, service_ticks(dram_of(program), int(queue.max()) + 1, streams), strict=True):
+        ticks[tasks] = taken
     return ticks
-
 
 
 def _by_operator(program: Program) -> list[Int64]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.validation.model import Checked, Row
+from accelsim.validation.model import Checked, Part, Row
 from accelsim.validation.summary import Summary, by_series
 from accelsim.validation.words import error_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Float64: TypeAlias = NDArray[np.float64]
 Looks: TypeAlias = dict[str, tuple[str, str]]
@@ -45,7 +46,7 @@ def can_draw() -> bool:
 
 def has_figure(checked: Checked) -> bool:
     """Whether the part plots anything."""
-    return bool(checked.part.plotted)
+    return bool(checked.part.plotted) or checked.part.draw is not None
 
 
 def figure(checked: Checked) -> bytes:
@@ -53,22 +54,31 @@ def figure(checked: Checked) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
-    part, looks = checked.part, _looks(checked.rows)
-    lines = math.ceil((len(part.plotted) + 1) / 2)
     with matplotlib.rc_context(STYLE):
-        drawing = Figure(figsize=(WIDTH_INCHES, PANEL_INCHES * lines + 0.4), layout="constrained", facecolor="white")
-        panels: list[Axes] = list(drawing.subplots(lines, 2, squeeze=False).flat)
+        drawing = Figure(layout="constrained", facecolor="white")
+        (checked.part.draw or _panels_of(checked.part))(drawing, checked.rows)
+        stream = io.BytesIO()
+        drawing.savefig(stream, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def _panels_of(part: Part) -> Callable[[Figure, Sequence[Row]], None]:
+    """Draws a panel for each quantity that is plotted, and one of errors."""
+
+    def draw(drawing: Figure, rows: Sequence[Row]) -> None:
+        looks, lines = _looks(rows), math.ceil((len(part.plotted) + 1) / 2)
+        drawing.set_size_inches(WIDTH_INCHES, PANEL_INCHES * lines + 0.4)
         drawing.suptitle(f"{part.name}: reference against ours", fontsize=10)
+        panels: list[Axes] = list(drawing.subplots(lines, 2, squeeze=False).flat)
         for panel, (quantity, title) in zip(panels, part.plotted.items(), strict=False):
-            _scatter(panel, title, [row for row in checked.rows if row.quantity == quantity], looks)
-        _spread(panels[len(part.plotted)], checked.rows, looks)
+            _scatter(panel, title, [row for row in rows if row.quantity == quantity], looks)
+        _spread(panels[len(part.plotted)], rows, looks)
         for unused in panels[len(part.plotted) + 1 :]:
             unused.set_axis_off()
         handles = _legend(panels, looks)
         drawing.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3, frameon=False)
-        stream = io.BytesIO()
-        drawing.savefig(stream, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    return stream.getvalue()
+
+    return draw
 
 
 def _looks(rows: Sequence[Row]) -> Looks:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Progress: TypeAlias = Callable[[str], None]
 Value: TypeAlias = float | int | str
@@ -33,7 +36,8 @@ class Row:
 
     quantity: its name, which carries the unit (`latency_cycles`, `energy_pj`); `commands RD` is one of the `commands`.
     tolerance: largest |error| that passes: 0 for exact; None where the two may differ and the row only reports it.
-    Numbers compare by ratio, words by being the same.
+    Numbers compare by ratio, words by being the same. spread: low and high of ours, where it is no single number.
+    agrees: whether the two agree, where that is a matter of the spread and not of a tolerance.
     """
 
     reference_set: ReferenceSet
@@ -42,6 +46,8 @@ class Row:
     reference: Value
     ours: Value
     tolerance: float | None = 0.0
+    spread: tuple[float, float] | None = None
+    agrees: bool | None = None
 
     @property
     def error(self) -> float:
@@ -57,7 +63,7 @@ class Row:
     def is_outside(self) -> bool:
         """Whether the model has failed here."""
         if self.tolerance is None:
-            return False
+            return self.agrees is False
         return self.ours != self.reference if self.tolerance == 0 else abs(self.error) > self.tolerance
 
 
@@ -67,7 +73,8 @@ class Part:
 
     compares: what is compared with what, in Markdown. differences: where the two still differ and why, in Markdown.
     left_out: what `fast` leaves out, a noun phrase. rows: from (fast, progress). plotted: quantities that get a panel
-    of the figure each, and what it is called there, with its unit.
+    of the figure each, and what it is called there, with its unit. draw: a figure of its own instead, drawn on an empty
+    one. table: a table of its own from its rows, in Markdown.
     """
 
     name: str
@@ -76,6 +83,8 @@ class Part:
     left_out: str
     rows: RowSource
     plotted: Mapping[str, str] = field(default_factory=dict)
+    draw: Callable[[Figure, Sequence[Row]], None] | None = None
+    table: Callable[[Sequence[Row]], str] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from accelsim.validation.model import Checked
 from accelsim.validation.registry import PARTS
 from accelsim.validation.summary import Summary, by_series_and_quantity, by_set
-from accelsim.validation.words import error_text, row_text, tolerance_text
+from accelsim.validation.words import error_text, markdown_table, row_text, tolerance_text
 
 SHOWN_OUTSIDE = 20
 ABOUT = """\
@@ -69,12 +69,14 @@ def _part(checked: Checked, files: Collection[str]) -> Iterator[str]:
         QUANTITY_HEADER,
         QUANTITY_ALIGN,
         [
-            (s.name, f"{s.values:,}", *_errors(s), tolerance_text(s.tolerances), s.verdict)
+            (s.name, f"{s.values:,}", *_errors(s), tolerance_text(s.allowed), s.verdict)
             for s in by_series_and_quantity(checked.rows)
         ],
     )
+    if part.table is not None:
+        yield part.table(checked.rows)
     if f"{part.name}.png" in files:
-        yield f"![{part.name}: reference against ours, and the spread of errors]({part.name}.png)"
+        yield f"![{part.name}, drawn]({part.name}.png)"
     if checked.outside:
         yield _outside(checked)
     yield f"**Where they differ.**\n{part.differences}"
@@ -84,10 +86,3 @@ def _outside(checked: Checked) -> str:
     lines = [f"- {row_text(row)}" for row in checked.outside[:SHOWN_OUTSIDE]]
     more = len(checked.outside) - len(lines)
     return "\n".join(["**Outside the tolerance:**", "", *lines, *([f"- and {more:,} more"] if more else [])])
-
-
-def markdown_table(header: Sequence[str], align: str, rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown; `align` has an l or r for each column."""
-    marks = ["---:" if letter == "r" else "---" for letter in align]
-    cells = [header, marks, *([cell.replace("|", r"\|") for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)

@@ -12,6 +12,9 @@ PARTS = {
     "dram": "DRAM against Ramulator 2.1 and DRAMsim3.",
     "scratchpad": "Bank conflicts against a walk over every byte.",
     "sram": "SRAM figures against CACTI 7 and publications.",
+    "pattern": "DRAM by pattern and by bandwidth against DRAM by command.",
+    "layout": "Tiles of a tensor in DRAM: row-major against blocked.",
+    "energy": "Energy and area tables against published figures.",
     "engines": "Compiled engine against the readable one.",
 }
 """Name of each part, in the order of the page, and its title."""

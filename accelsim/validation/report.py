@@ -10,12 +10,13 @@ from pathlib import Path
 from accelsim.errors import InputError
 from accelsim.files import check_writable, whole_file
 from accelsim.validation import figures
-from accelsim.validation.model import Checked
+from accelsim.validation.model import Checked, Row
 from accelsim.validation.page import page
 from accelsim.validation.words import error_value, value_text
 
 PAGE = "README.md"
 HEADER = ("reference_set", "case", "quantity", "reference", "ours", "error", "allowed_error")
+SPREAD_HEADER = ("ours_low", "ours_high", "agrees")
 
 
 def prepare(folder: str | Path) -> Path:
@@ -51,9 +52,20 @@ def table(checked: Checked) -> bytes:
     """Every row of a part, as CSV; the page has the assumption of each reference set."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADER)
+    has_spread = any(row.spread for row in checked.rows)
+    writer.writerow(HEADER + SPREAD_HEADER * has_spread)
     for row in checked.rows:
-        allowed = "" if row.tolerance is None else f"{row.tolerance:g}"
-        values = value_text(row.reference), value_text(row.ours), error_value(row.error), allowed
-        writer.writerow((row.reference_set.name, row.case, row.quantity, *values))
+        writer.writerow((*_cells(row), *_spread_cells(row)))
     return text.getvalue().encode()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    allowed = "" if row.tolerance is None else f"{row.tolerance:g}"
+    values = value_text(row.reference), value_text(row.ours), error_value(row.error), allowed
+    return row.reference_set.name, row.case, row.quantity, *values
+
+
+def _spread_cells(row: Row) -> tuple[str, ...]:
+    if row.spread is None:
+        return ()
+    return *map(value_text, row.spread), "" if row.agrees is None else str(row.agrees).lower()

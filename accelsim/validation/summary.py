@@ -10,6 +10,7 @@ import numpy as np
 from accelsim.validation.model import Row
 
 EXACT, WITHIN, REPORTED = "exact", "within", "reported"
+BY_SPREAD = "low to high"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Summary:
     ninetieth: float
     worst: float
     worst_case: str
-    tolerances: tuple[float | None, ...]
+    allowed: tuple[float | str | None, ...]
     outside: int
 
     @property
@@ -35,7 +36,7 @@ class Summary:
         """`exact`, `within` the tolerance, `reported` where there is none, or how many values lie outside."""
         if self.outside:
             return f"OUTSIDE: {self.outside}"
-        if set(self.tolerances) == {None}:
+        if set(self.allowed) == {None}:
             return REPORTED
         return EXACT if self.worst == 0 else WITHIN
 
@@ -75,6 +76,6 @@ def _summary(name: str, rows: Sequence[Row]) -> Summary:
         ninetieth=ninetieth,
         worst=float(errors.max()),
         worst_case=f"{worst.case}, {worst.quantity}" if errors.any() else "",
-        tolerances=tuple(dict.fromkeys(row.tolerance for row in rows)),
+        allowed=tuple(dict.fromkeys(BY_SPREAD if row.agrees is not None else row.tolerance for row in rows)),
         outside=sum(row.is_outside for row in rows),
     )

@@ -23,9 +23,15 @@ def error_value(error: float) -> str:
     return "unequal" if math.isinf(error) else f"{error:.6g}"
 
 
-def tolerance_text(tolerances: Sequence[float | None]) -> str:
-    """What is allowed, each once: `exact, 0.001 %`, or `-` for nothing judged."""
-    return ", ".join("-" if each is None else "exact" if each == 0 else f"{100 * each:g} %" for each in tolerances)
+def tolerance_text(allowed: Sequence[float | str | None]) -> str:
+    """What is allowed, each once: `exact, 0.001 %`, words as they are, or `-` for nothing judged."""
+    return ", ".join(_allowed_text(each) for each in allowed)
+
+
+def _allowed_text(allowed: float | str | None) -> str:
+    if allowed is None or isinstance(allowed, str):
+        return allowed or "-"
+    return "exact" if allowed == 0 else f"{100 * allowed:g} %"
 
 
 def value_text(value: Value) -> str:
@@ -37,3 +43,10 @@ def row_text(row: Row) -> str:
     """A row in one line, for a message."""
     values = f"reference {value_text(row.reference)}, ours {value_text(row.ours)}"
     return f"{row.reference_set.name}: {row.case}, {row.quantity}: {values} ({error_text(row.error)})"
+
+
+def markdown_table(header: Sequence[str], align: str, rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; `align` has an l or r for each column."""
+    marks = ["---:" if letter == "r" else "---" for letter in align]
+    cells = [header, marks, *([cell.replace("|", r"\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)

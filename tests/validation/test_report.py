@@ -5,16 +5,22 @@ from __future__ import annotations
 import csv
 import re
 import struct
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from accelsim.errors import InputError
 from accelsim.validation import figures
+from accelsim.validation.intervals import draw_intervals
 from accelsim.validation.model import Checked, Part, ReferenceSet, Row
-from accelsim.validation.page import SHOWN_OUTSIDE, markdown_table
+from accelsim.validation.page import SHOWN_OUTSIDE
 from accelsim.validation.registry import PARTS
 from accelsim.validation.report import prepare, write_report
+from accelsim.validation.strips import draw_strips
+from accelsim.validation.words import markdown_table
 
 COMMITTED = Path(__file__).parents[2] / "reports" / "validation"
 in_checkout = pytest.mark.skipif(not COMMITTED.exists(), reason="needs a source checkout")
@@ -49,6 +55,25 @@ def test_report_names_every_row_and_file(tmp_path: Path) -> None:
         "3",
         "0",
     )
+
+
+def test_spread_has_columns_of_its_own_and_a_figure(tmp_path: Path) -> None:
+    wide = Row(PEER, "MAC; inside; a paper: page 3", "energy_pj", 0.3, 0.2, None, spread=(0.1, 1.0), agrees=True)
+    checked = replace(
+        part([wide]), part=replace(part([]).part, plotted={}, draw=draw_intervals, table=lambda rows: "a table")
+    )
+    assert write_report(prepare(tmp_path), [checked], fast=False) == ["array.csv", "array.png", "README.md"]
+    (line,) = csv.DictReader((tmp_path / "array.csv").open(newline=""))
+    assert (line["ours_low"], line["ours_high"], line["agrees"], line["allowed_error"]) == ("0.1", "1", "true", "")
+    assert "\n\na table\n\n![array, drawn](array.png)" in (tmp_path / "README.md").read_text()
+
+
+def test_strips_take_lines_that_differ_in_their_kinds() -> None:
+    def draw(drawing: Figure, rows: Sequence[Row]) -> None:
+        draw_strips(drawing, {"one": {"a": {"x": [1.0, 2.0]}, "b": {"y": [3.0]}}, "two": {"c": {"x": [4.0]}}}, "share")
+
+    picture = figures.figure(replace(part(rows()), part=replace(part([]).part, draw=draw)))
+    assert picture.startswith(b"\x89PNG")
 
 
 def test_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
@@ -122,4 +147,7 @@ def test_committed_page_has_every_part_with_its_table_and_passes() -> None:
     assert "OUTSIDE" not in text.replace("`OUTSIDE`: the model has failed", "")
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (COMMITTED / link).is_file(), link
+    with (COMMITTED / "pattern.csv").open(newline="") as file:
+        cases = [(row["reference_set"], row["case"]) for row in csv.DictReader(file)]
+    assert len({case for case in cases if case[0].endswith(": pattern")}) == 5 * 11 + 3 * 2  # two traces are bf16
     assert sum(path.stat().st_size for path in COMMITTED.iterdir()) < 2_000_000

@@ -14,8 +14,8 @@ PEER = ReferenceSet("peer: small", "peer", "same settings")
 OTHER = ReferenceSet("peer: large", "peer", "same settings, larger")
 
 
-def row(reference, ours, tolerance=0.0, case="a", quantity="cycles", of=PEER) -> Row:
-    return Row(of, case, quantity, reference, ours, tolerance)
+def row(reference, ours, tolerance=0.0, case="a", quantity="cycles", of=PEER, **more) -> Row:
+    return Row(of, case, quantity, reference, ours, tolerance, **more)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,14 @@ def test_verdicts() -> None:
     assert by_set([row(100, 101, 0.5)])[0].verdict == "within"
     assert by_set([row(1, 2, None)])[0].verdict == "reported"
     assert by_set([row(1, 2)])[0].verdict == "OUTSIDE: 1"
+
+
+def test_row_with_a_spread_agrees_or_does_not() -> None:
+    right, wrong = (row(10.0, 8.0, None, spread=(5.0, high), agrees=high > 10) for high in (12.0, 9.0))
+    assert (right.is_outside, wrong.is_outside) == (False, True)
+    (summary,) = by_set([right])
+    assert (summary.verdict, tolerance_text(summary.allowed)) == ("within", "low to high")
+    assert by_set([right, wrong])[0].verdict == "OUTSIDE: 1"
 
 
 def test_groups_keep_their_order_and_commands_are_one_quantity() -> None:

@@ -2,13 +2,17 @@
 
 A stream is what an operator loads and stores, in order. Its beginning is run by command, each DMA queue presenting one
 request after the other, and the time that its transactions take on average is charged to all of them: row conflicts
-between neighbouring tiles, queues that meet in a bank and writes among reads are in it. Kept out and put back by
-formula: refresh, which takes the same part of the time from everybody. Left out: waiting for data, which spreads a
-stream or lets it meet another operator's, and the place of the stream's first byte.
+between neighbouring tiles, queues that meet in a bank and writes among reads are in it. Streams that differ in nothing
+but their place are run at a few places. Kept out and put back by formula: refresh, which takes the same part of the
+time from everybody. Left out: waiting for data, which spreads a stream or lets it meet another operator's.
+
+Queues begin a request's time apart. Tiles often lie so that two queues in step want other rows of the same banks all
+the time (up to three times slower); in a run they wait for different things and do not stay in step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -25,7 +29,8 @@ from accelsim.jit import kernel
 Int64 = NDArray[np.int64]
 
 TICKS = 1024  # of a core cycle
-MOST_TRANSACTIONS = 1 << 14  # of a stream that are run
+MOST_TRANSACTIONS = 1 << 13  # of a stream that are run
+PLACES = 4  # of streams that differ in nothing else, at which they are run
 LONGEST_RUN = 1 << 15  # bytes of a run, where a single request has more transactions than that
 
 
@@ -41,17 +46,35 @@ class Stream:
     requests: Int64
 
 
-def service_ticks(system: DramSystem, queues: int, stream: Stream) -> Int64:
-    """[n] time that each request takes from a DRAM with `queues` DMA queues, in ticks of a core cycle.
+def service_ticks(system: DramSystem, queues: int, streams: Sequence[Stream]) -> list[Int64]:
+    """Of each stream, [n] time that its requests take from a DRAM with `queues` DMA queues, in ticks of a core cycle.
 
     A queue presents `issue_cycles` after its last request was accepted: the time of a transaction includes the issue
     where that is not hidden. Never less than the useful bytes take at the most that the DRAM can move.
     """
-    asked = transactions(stream.requests, system.device.geometry.transaction_bytes)
-    useful = stream.requests[1] * stream.requests[2]
-    each, peak = _cycles_of_a_transaction(system, queues, *_beginning(system, stream, asked)), _most(system)
+    size = system.device.geometry.transaction_bytes
+    asked = [transactions(stream.requests, size) for stream in streams]
+    beginnings = [_beginning(*each, size) for each in zip(streams, asked, strict=True)]
+    places: dict[bytes, list[Stream]] = {}
+    for each in beginnings:
+        places.setdefault(_likeness(each), []).append(each)
+    means = {likeness: _mean_cycles(system, queues, some[:PLACES]) for likeness, some in places.items()}
+    return [
+        _ticks(system, stream, count, means[_likeness(each)])
+        for stream, count, each in zip(streams, asked, beginnings, strict=True)
+    ]
+
+
+def _mean_cycles(system: DramSystem, queues: int, beginnings: Sequence[Stream]) -> Fraction:
+    each = [_cycles_of_a_transaction(system, queues, *_as_bytes(beginning)) for beginning in beginnings]
+    return sum(each, Fraction(0)) / len(each)
+
+
+def _ticks(system: DramSystem, stream: Stream, asked: Int64, each: Fraction) -> Int64:
+    """[n] ticks of requests of `asked` transactions, which take `each` core cycles."""
+    useful, most = stream.requests[1] * stream.requests[2], _most(system)
     pairs, place = np.unique(np.stack([asked, useful]), axis=1, return_inverse=True)
-    ticks = [ceil(max(count * each, size / peak) * TICKS) for count, size in pairs.T.tolist()]
+    ticks = [ceil(max(count * each, size / most) * TICKS) for count, size in pairs.T.tolist()]
     return np.array(ticks, np.int64)[place.ravel()]
 
 
@@ -61,16 +84,25 @@ def _most(system: DramSystem) -> Fraction:
     return peak if way is None else min(peak, way * system.clocks_per_cycle)
 
 
-def _beginning(system: DramSystem, stream: Stream, asked: Int64) -> tuple[bytes, bytes, bytes]:
-    """Queues, directions and requests of the first MOST_TRANSACTIONS of a stream, moved to the beginning of memory."""
-    size = system.device.geometry.transaction_bytes
+def _beginning(stream: Stream, asked: Int64, size: int) -> Stream:
+    """The first MOST_TRANSACTIONS of a stream, transactions of `size` bytes; a part of the first request if need be."""
     count = max(1, int(np.searchsorted(np.cumsum(asked), MOST_TRANSACTIONS, side="right")))
     requests = stream.requests[:, :count].copy()
-    requests[0] -= requests[0].min() // size * size
     if asked[0] > MOST_TRANSACTIONS:
         requests[2] = np.minimum(requests[2], LONGEST_RUN)
         requests[1] = np.minimum(requests[1], np.maximum(1, MOST_TRANSACTIONS * size // requests[2]))
-    return stream.queue[:count].tobytes(), stream.is_write[:count].tobytes(), requests.tobytes()
+    return Stream(stream.queue[:count], stream.is_write[:count], requests)
+
+
+def _as_bytes(stream: Stream) -> tuple[bytes, bytes, bytes]:
+    return stream.queue.tobytes(), stream.is_write.tobytes(), stream.requests.tobytes()
+
+
+def _likeness(stream: Stream) -> bytes:
+    """What streams have in common that differ in nothing but their place."""
+    requests = stream.requests.copy()
+    requests[0] -= requests[0].min()
+    return b"".join(_as_bytes(Stream(stream.queue, stream.is_write, requests)))
 
 
 @lru_cache(maxsize=1024)
@@ -82,8 +114,9 @@ def _cycles_of_a_transaction(
     still = replace(system.device, timing=replace(system.device.timing, refi=0))
     memory = new_memory(replace(system, device=still), queues)
     first, following = _next_of_queue(queue_of, queues)
+    apart = ceil(shapes[1, 0] * shapes[2, 0] / _most(system))
     last_datum = _run(
-        memory, queue_of, np.frombuffer(is_write, np.bool_), shapes, first, following, system.issue_cycles
+        memory, queue_of, np.frombuffer(is_write, np.bool_), shapes, first, following, system.issue_cycles, apart
     )
     taken = max(last_datum - system.path_clocks / system.clocks_per_cycle, Fraction(int(drain(memory))))
     count = int(transactions(shapes, system.device.geometry.transaction_bytes).sum())
@@ -115,13 +148,16 @@ def _refresh(system: DramSystem) -> Fraction:
 @kernel
 def _run(
     memory: Memory, queue: Int64, is_write: NDArray[np.bool_], requests: Int64, first: Int64, following: Int64,
-    issue: int,
+    issue: int, apart: int,
 ) -> int:  # fmt: skip
-    """Each queue presents its requests one after the other; returns the cycle of the last datum read, or 0."""
+    """Each queue presents its requests one after the other; returns the cycle of the last datum read, or 0.
+
+    Queue q begins in cycle q x `apart`, and presents each request `issue` cycles after the last one was accepted.
+    """
     dma, last = memory.dma[0], 0
-    for task in first:
-        if task != NOBODY:
-            _present(memory, queue, is_write, requests, task, 0)
+    for number in range(first.size):
+        if first[number] != NOBODY:
+            _present(memory, queue, is_write, requests, first[number], number * apart)
     while dma.pending > 0:
         for place in range(advance(memory, NEVER // dma.dram)):
             event = dma.due[place]

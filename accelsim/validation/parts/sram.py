@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 
-from accelsim.energy.sram import AXES, Figures, Point, SramTable, sram_table
+from accelsim.energy.sram import AXES, Figures, Point, SramTable, predictions_left_out, sram_table
 from accelsim.shipped import shipped
 from accelsim.validation.model import Part, Progress, ReferenceSet, Row
 
@@ -18,8 +18,6 @@ TOLERANCES: dict[str, dict[str, float | None]] = {
 }
 """Just above the worst error known, so that a change for the worse shows; None where nothing is predicted."""
 
-
-_SIZES = {"capacity": "capacity_bytes", "width": "width_bits", "technology": "technology_nm"}
 
 KIB, MIB = 2**10, 2**20
 PUBLISHED = (
@@ -61,15 +59,8 @@ def _cacti_point(row: dict[str, str]) -> Point:
 
 
 def _left_out_rows(axis: str) -> Iterator[Row]:
-    """Points predicted without those that share their key along the axis; ends of an axis are left out."""
-    key = AXES[axis][1]
-    points = sram_table().points
-    for shared in sorted({key(point) for point in points}, key=str):
-        others = [point for point in points if key(point) != shared]
-        table = SramTable(others)
-        for point in points:
-            if key(point) == shared and _is_between(point, others, axis):
-                yield from _rows_without(axis, point, _look_up(table, point))
+    for point, ours in predictions_left_out(sram_table(), axis):
+        yield from _rows_without(axis, point, ours)
 
 
 def _rows_without(axis: str, point: Point, ours: Figures) -> Iterator[Row]:
@@ -79,14 +70,6 @@ def _rows_without(axis: str, point: Point, ours: Figures) -> Iterator[Row]:
     for row in _rows_of(judged, point, ours, TABLE_TOLERANCE):
         tolerance = TOLERANCES[axis][row.quantity]
         yield replace(row, reference_set=reported if tolerance is None else judged, tolerance=tolerance)
-
-
-def _is_between(point: Point, others: Sequence[Point], axis: str) -> bool:
-    """Whether points that differ in nothing but the axis lie on both sides."""
-    fixed = [name for name in ("cell", *_SIZES.values()) if name != _SIZES[axis]]
-    same = (other for other in others if all(getattr(other, name) == getattr(point, name) for name in fixed))
-    sizes = [getattr(other, _SIZES[axis]) for other in same]
-    return bool(sizes) and min(sizes) < getattr(point, _SIZES[axis]) < max(sizes)
 
 
 def _look_up(table: SramTable, point: Point) -> Figures:
