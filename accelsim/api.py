@@ -88,7 +88,7 @@ def simulate(
     tell = progress or _silent
     program = compile_program(machine, work, fusion=fusion, residency=keep, mapping=entries, progress=progress)
     tell(f"running {program.size:,} tasks", 0, 0)
-    timeline = run(program, engine, lambda message: tell(message, 0, 0))
+    timeline = run(program, engine, lambda message: tell(message, 0, 0), name=work.name)
     tell("measuring", 0, 0)
     arguments = {"fusion": fusion, "residency": keep, "mapping": entries is not None, "layers": layers}
     measured = measure(program, timeline, machine, work, _provenance(machine, work, engine, arguments))

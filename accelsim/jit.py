@@ -1,5 +1,7 @@
 """The one door to Numba: `@kernel` compiles a function and keeps its machine code on disk between runs.
 
+`@inner` is for the kernels that only kernels call: most of them, and what a first run waits for.
+
 Numba's own `cache=True` does not see that a kernel in another module has changed, so the folder is named by a hash of
 every kernel source together with the Numba version and the CPU: a change anywhere gives a fresh folder. It lies under
 ACCELSIM_CACHE_DIR, else XDG_CACHE_HOME/accelsim, else the user's cache folder. Where nothing can be written, kernels
@@ -22,14 +24,47 @@ from typing import Any, TypeVar, cast
 
 import llvmlite.binding  # type: ignore[import-untyped]
 import numba
+from numba.core.registry import CPUDispatcher
+from numba.core.types import int8, int16, int32, int64, uint8, uint16, uint32, unliteral
+
+from accelsim.errors import InternalError
 
 COMPILING = "compiling the simulation kernels (first run only)..."
 
 _PACKAGE = Path(__file__).parent
 _PREFIX = "kernels-"
 _KEEP_SECONDS = 30 * 24 * 3600
+_OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy"}
+_NARROW = {int8, int16, int32, uint8, uint16, uint32}  # integers that an int64 holds
+_NOT_FROM_PYTHON = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Kernel(CPUDispatcher):
+    """Numba's dispatcher, which would compile a kernel anew for each constant and each width of integer handed to it.
+
+    Here every integer that another kernel hands over is an int64.
+    """
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return super().get_call_template(tuple(map(_canonical, args)), {k: _canonical(v) for k, v in kws.items()})
+
+
+class _Inner(_Kernel):
+    """A kernel without what makes it callable from Python, half of the time that a small one takes to compile."""
+
+    def add_overload(self, result: Any) -> None:
+        self.overloads[tuple(result.signature.args)] = result  # for kernels; Python is told nothing, and asks below
+
+    def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
+        raise InternalError(f"{self.py_func.__qualname__} can be called by kernels only")
+
+
+def _canonical(kind: Any) -> Any:
+    """The Numba type that a kernel is compiled for when another hands it an argument of type `kind`."""
+    plain = unliteral(kind)  # type: ignore[no-untyped-call]
+    return int64 if plain in _NARROW else plain
 
 
 def kernel(function: Function) -> Function:
@@ -38,9 +73,30 @@ def kernel(function: Function) -> Function:
     Kernels take numbers and arrays, check no bounds and follow NumPy's rule for a division by zero (no exception):
     callers check their input before. A kernel releases the GIL.
     """
+    return _compiled(function, _Kernel, {})
+
+
+def inner(function: Function) -> Function:
+    """As `kernel`, for what only other kernels call: from Python it raises InternalError."""
+    return _compiled(function, _Inner, _NOT_FROM_PYTHON)
+
+
+def inlined(function: Function) -> Function:
+    """As `inner`, but its text takes the place of the call: for a short kernel that is called once or only hands on.
+
+    Numba optimises a kernel together with all that it calls, level by level: each level less is a round less.
+    """
+    return _compiled(function, _Inner, _NOT_FROM_PYTHON | {"inline": "always"})
+
+
+def _compiled(function: Function, dispatcher: type[CPUDispatcher], options: dict[str, Any]) -> Function:
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return function
     folder = cache_folder()
     with _numba_caches_in(folder):
-        compiled = numba.njit(cache=folder is not None, error_model="numpy", nogil=True)(function)
+        compiled = dispatcher(function, targetoptions=_OPTIONS | options)
+        if folder is not None:
+            compiled.enable_caching()
     return cast(Function, compiled)
 
 
@@ -72,7 +128,7 @@ def cache_folder() -> Path | None:
 
 def kernel_sources() -> list[Path]:
     """Every file of the package that contains kernels, in a fixed order."""
-    marks = (b"@kernel", b"njit")
+    marks = (b"@kernel", b"@inner", b"@inlined", b"njit")
     return [path for path in sorted(_PACKAGE.rglob("*.py")) if any(mark in path.read_bytes() for mark in marks)]
 
 

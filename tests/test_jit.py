@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
 from accelsim import jit
 from accelsim.engine import compiled, run
+from accelsim.errors import InternalError
 from tests.engine.programs import bandwidth, tile_chain
 
 
@@ -96,6 +100,42 @@ def test_the_folder_changes_with_any_kernel_source(root: Path, monkeypatch: pyte
     assert jit._fingerprint() == before
     kernel_file.write_text("@kernel\ndef two(): ...\n")
     assert jit._fingerprint() != before
+
+
+def test_integers_from_a_kernel_need_one_compilation() -> None:
+    inner = jit.inner(twice)
+
+    @numba.njit  # type: ignore[misc]
+    def outer(byte: int) -> int:
+        return inner(3) + inner(-4) + inner(byte) + inner(byte + 1)
+
+    assert outer(np.uint8(255)) == 2 * (3 - 4 + 255 + 256)
+    assert inner.signatures == [(numba.int64,)]  # type: ignore[attr-defined]
+
+
+def test_an_inner_kernel_cannot_be_called_from_python() -> None:
+    inner = jit.inner(twice)
+
+    @numba.njit  # type: ignore[misc]
+    def outer(number: int) -> int:
+        return inner(number)
+
+    for _ in range(2):
+        with pytest.raises(InternalError, match="twice can be called by kernels only"):
+            inner(21)
+        assert outer(21) == 42  # now it is compiled
+
+
+def test_a_unified_device_does_not_compile_the_per_bank_front_end(tmp_path: Path) -> None:
+    script = """
+from accelsim.hardware.dram import per_bank, preset, unified
+from accelsim.hardware.dram.dma import drain
+from accelsim.hardware.dram.system import DramSystem, new_memory
+drain(new_memory(DramSystem(preset("ddr4_2400"), 1000, 8), 1))
+assert unified.accept.signatures and not per_bank.accept.signatures
+"""
+    environment = os.environ | {"ACCELSIM_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment)
 
 
 def test_the_engines_kernels_are_among_the_sources() -> None:

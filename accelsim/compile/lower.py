@@ -21,6 +21,7 @@ from accelsim.compile.stamp import Stamper
 from accelsim.compile.template import Ports, Template
 from accelsim.compile.vector_op import RowTiling, choose_rows, lower_vector
 from accelsim.errors import InputError
+from accelsim.hardware.systolic import counts_fit
 from accelsim.hardware.vector import pass_times
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 
@@ -99,6 +100,7 @@ class _Lowering:
         tiling: Tiling | RowTiling
         if isinstance(work, MatmulWork):
             tiling, cycles = self._matmul_tiling(group, work, ports, free)
+            _check_tile(work, tiling)
         else:
             tiling, cycles = choose_rows(work, free, self.machine.arch, ports), 0
         _check_size(work, tiling)
@@ -226,6 +228,17 @@ def _check_size(work: MatmulWork | VectorWork, tiling: Tiling | RowTiling) -> No
             where=f"operator {head.id}",
             value=shape,
             remedy="enlarge the scratchpad or the accumulator, or give larger tiles",
+        )
+
+
+def _check_tile(work: MatmulWork, tiling: Tiling) -> None:
+    """Raise InputError for a tile whose cycles or accesses 64 bits do not count."""
+    if not counts_fit(work.array, tiling.tm, tiling.tk, tiling.tn):
+        raise InputError(
+            f"a tile of matmul '{work.group.head.name}' has counts beyond 64-bit integers",
+            where=f"operator {work.group.head.id}",
+            value=(tiling.tm, tiling.tn, tiling.tk),
+            remedy="give smaller tiles, or a faster rate of the array or its drain",
         )
 
 

@@ -9,21 +9,23 @@ from accelsim.errors import InputError
 ENGINES = ("compiled", "reference")
 
 
-def run(program: Program, engine: str = "compiled", progress: Progress | None = None) -> Timeline:
+def run(
+    program: Program, engine: str = "compiled", progress: Progress | None = None, name: str = "program"
+) -> Timeline:
     """Start every task of `program` as early as its unit and its edges allow.
 
     `engine` is "compiled" or "reference"; both give the same Timeline for every Program. `progress` is called with a
-    line of text when there is something to wait for.
+    line of text when there is something to wait for. `name` is what a message calls the Program.
 
-    Raises InputError for an unknown engine; InternalError for a Program that breaks the contract, could overflow
-    64-bit integers or runs into a deadlock.
+    Raises InputError for an unknown engine and for a Program whose times could overflow 64-bit integers; InternalError
+    for one that breaks the contract or runs into a deadlock.
     """
     if engine == "compiled":
         from accelsim.engine import compiled
 
-        return compiled.run(program, progress)
+        return compiled.run(program, progress, name)
     if engine == "reference":
         from accelsim.engine import reference
 
-        return reference.run(program)
+        return reference.run(program, name)
     raise InputError("unknown engine", where="engine", value=engine, remedy=f"use one of {', '.join(ENGINES)}")

@@ -49,9 +49,9 @@ LONG = 10  # seconds of a run that is announced
 DIRECTION = np.dtype([("cycles", "i8"), ("latency", "i8")])
 
 
-def run(program: Program, progress: Progress | None = None) -> Timeline:
-    """Simulate `program` with Numba. Raises InternalError on a deadlock or a Program out of limits."""
-    check(program)
+def run(program: Program, progress: Progress | None = None, name: str = "program") -> Timeline:
+    """Simulate `program` with Numba. Raises as `engine.run`."""
+    check(program, name)
     tasks, state, directions = tasks_of(program), state_of(program), _directions(program)
     kernels = {True: sweep_commands, False: sweep if (directions.cycles == QUEUED).any() else fixed_pass}
     chosen = kernels[program.memory.model == "command"]

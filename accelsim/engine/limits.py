@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from accelsim.compile.program import DONE, LOAD, STORE, TASK_KINDS, Memory, Program
 from accelsim.engine.service import rate_of, ticks_per_cycle
-from accelsim.errors import InternalError
+from accelsim.errors import InputError, InternalError
 
 MEMORY_MODELS = ("ideal", "bandwidth", "pattern", "command")
 
@@ -20,8 +21,10 @@ SAFE = 2**62
 SLOWEST = 1000
 
 
-def check(program: Program) -> None:
-    """Raise InternalError unless both engines can run `program` exactly.
+def check(program: Program, name: str = "program") -> None:
+    """Raise InternalError unless both engines can run `program`, InputError if its times could leave 64 bits.
+
+    The latter is too much work on too slow a machine, which `name` names.
 
     Order (every producer before its consumer) is not asked for here: `Program.check` does, and an engine that is
     given a circle of tasks reports the deadlock.
@@ -29,7 +32,11 @@ def check(program: Program) -> None:
     _check_memory(program.memory)
     _check_shapes(program)
     _check_ranges(program)
-    _check_magnitudes(program)
+    _check_requests(program)
+    for holds, what in _magnitudes(program):
+        if not holds:
+            remedy = "use smaller sizes, or rates that are faster or simpler"
+            raise InputError(f"{what}, beyond 64-bit integers", where=name, remedy=remedy)
 
 
 def _require(holds: bool, law: str) -> None:
@@ -79,38 +86,55 @@ def _check_ranges(program: Program) -> None:
         _require(bool(inside), f"`{name}` has values outside 0..{limit - 1}")
 
 
-def _check_magnitudes(program: Program) -> None:
-    """Bound the last cycle and every product of the memory's arithmetic from above (floats: no sum can wrap)."""
+def _check_requests(program: Program) -> None:
+    for kind in (LOAD, STORE):
+        limited = (program.kind == kind) & (rate_of(program.memory, kind) is not None)
+        _require(bool((_sizes(program, limited) > 0).all()), "a memory request has no bytes")
+
+
+def _magnitudes(program: Program) -> Iterator[tuple[bool, str]]:
+    """What must hold, and what is too large if it does not: bounds from above of the last cycle and of every product of
+    the memory's arithmetic (in floating point: no sum can wrap)."""
     memory = program.memory
     count = int(np.count_nonzero(program.is_memory))
     cycles = float(program.latency.sum(dtype=np.float64)) + float(program.occupy.sum(dtype=np.float64))
     cycles += float(program.edge_lag.sum(dtype=np.float64))
     cycles += count * (memory.issue_cycles + memory.latency_cycles + 1)
-    cycles += sum(_check_requests(program, kind) for kind in (LOAD, STORE))
-    _require(cycles < SAFE, f"the run may last {cycles:.3g} cycles, beyond 64-bit integers")
+    for kind in (LOAD, STORE):
+        yield from _request_magnitudes(program, kind)
+        cycles += _served_cycles(program, kind)
+    yield cycles < SAFE, f"the run may last {cycles:.3g} cycles"
     if memory.system is not None:
         clocks = cycles * max(1, memory.system.clocks_per_cycle.numerator)
-        _require(clocks < SAFE, f"the run may last {clocks:.3g} parts of a DRAM clock, beyond 64-bit integers")
+        yield clocks < SAFE, f"the run may last {clocks:.3g} parts of a DRAM clock"
     ticks = ticks_per_cycle(memory)
-    _require(
-        ticks < SAFE, f"the memory rates need {ticks:.3g} ticks a cycle, beyond 64-bit integers; use simpler rates"
-    )
+    yield ticks < SAFE, f"the memory rates need {ticks:.3g} ticks a cycle"
 
 
-def _check_requests(program: Program, kind: int) -> float:
-    """Check the requests of one direction; return the cycles in which they are served, at most."""
+def _request_magnitudes(program: Program, kind: int) -> Iterator[tuple[bool, str]]:
+    """The same for the requests of one direction that do not go for free."""
     selected, rate = program.kind == kind, rate_of(program.memory, kind)
-    sizes = program.rows[selected].astype(np.float64) * program.row_bytes[selected]
-    if rate is None or sizes.size == 0:
-        return 0.0
-    _require(bool(sizes.min() > 0), "a memory request has no bytes")
-    system = program.memory.system
-    if system is not None:
+    if rate is None or not selected.any():
+        return
+    if program.memory.system is not None:
         ends = program.address[selected] + program.rows[selected] * program.pitch[selected].astype(np.float64)
-        _require(float(ends.max()) < SAFE, f"a request ends at byte {ends.max():.3g}, beyond 64-bit integers")
-        size = system.device.geometry.transaction_bytes
-        moved = SLOWEST * float((program.rows[selected] * (2 + program.row_bytes[selected] / size)).sum())
-        return moved + float(sizes.sum()) / float(rate)
-    product = float(sizes.max()) * rate.denominator
-    _require(product < SAFE, f"a request of {sizes.max():.3g} bytes at {rate} bytes per cycle exceeds 64-bit integers")
-    return float(sizes.sum()) / float(rate)
+        yield float(ends.max()) < SAFE, f"a request ends at byte {ends.max():.3g}"
+    else:
+        largest = float(_sizes(program, selected).max())
+        yield largest * rate.denominator < SAFE, f"a request of {largest:.3g} bytes at {rate} bytes per cycle"
+
+
+def _served_cycles(program: Program, kind: int) -> float:
+    """The cycles in which the requests of one direction are served, at most."""
+    selected, rate = program.kind == kind, rate_of(program.memory, kind)
+    if rate is None or not selected.any():
+        return 0.0
+    cycles = float(_sizes(program, selected).sum()) / float(rate)
+    if program.memory.system is not None:
+        size = program.memory.system.device.geometry.transaction_bytes
+        cycles += SLOWEST * float((program.rows[selected] * (2 + program.row_bytes[selected] / size)).sum())
+    return cycles
+
+
+def _sizes(program: Program, selected: NDArray[np.bool_]) -> NDArray[np.float64]:
+    return program.rows[selected].astype(np.float64) * program.row_bytes[selected]

@@ -28,9 +28,9 @@ Process = Generator[simpy.Event, object, None]
 _AFTER_ALL_OTHERS = 2  # SimPy handles events of one cycle by priority: 0 urgent, 1 normal
 
 
-def run(program: Program) -> Timeline:
-    """Simulate `program` event by event. Raises InternalError on a deadlock or a Program out of limits."""
-    check(program)
+def run(program: Program, name: str = "program") -> Timeline:
+    """Simulate `program` event by event. Raises as `engine.run`."""
+    check(program, name)
     return (_RunByCommand if program.memory.model == "command" else _Run)(program).to_the_end()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.engine.units import NOBODY
-from accelsim.jit import kernel
+from accelsim.jit import inner
 
 # The server: free from `free_cycle` and `free_tick` (a part of a cycle) on; `waiting` requests are in its heap. The
 # times of the last request served stand in `begin`, `released`, `done`.
@@ -21,7 +21,7 @@ SERVER = np.dtype([(n, "i8") for n in ("ticks", "free_cycle", "free_tick", "wait
 REQUEST = np.dtype([(name, "i8") for name in ("cycle", "task", "service_cycles", "service_ticks", "latency")])
 
 
-@kernel
+@inner
 def submit(
     server: Any, requests: Any, task: int, cycle: int, service_cycles: int, service_ticks: int, latency: int
 ) -> None:
@@ -39,7 +39,7 @@ def submit(
     mine.service_cycles, mine.service_ticks, mine.latency = service_cycles, service_ticks, latency
 
 
-@kernel
+@inner
 def serve_first(server: Any, requests: Any) -> int:
     """Serve the request presented first: its times stand in `server`. Its task, or NOBODY.
 
@@ -63,7 +63,7 @@ def serve_first(server: Any, requests: Any) -> int:
     return int(task)
 
 
-@kernel
+@inner
 def _remove_first(server: Any, requests: Any) -> None:
     server.waiting -= 1
     last = requests[server.waiting]
@@ -79,7 +79,7 @@ def _remove_first(server: Any, requests: Any) -> None:
     requests[place] = last
 
 
-@kernel
+@inner
 def _precedes(cycle: int, task: int, other: Any) -> bool:
     """True if a request (cycle, task) goes before the other one."""
     return bool(cycle < other.cycle or (cycle == other.cycle and task < other.task))

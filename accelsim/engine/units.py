@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.compile.program import DONE, RELEASED, START, STORE, Int64, Program
-from accelsim.jit import kernel
+from accelsim.jit import inlined, inner
 
 NOBODY = -1  # no task, no unit
 UNKNOWN = -1  # a time not yet computed
@@ -62,7 +62,7 @@ def state_of(program: Program) -> State:
     )
 
 
-@kernel
+@inner
 def fill_queues(
     unit_of: NDArray[np.int32], edge_begin: Int64, queue: NDArray[np.int32], stack: NDArray[np.int32], units: Any
 ) -> int:
@@ -85,7 +85,7 @@ def fill_queues(
     return int(units.size)
 
 
-@kernel
+@inlined
 def unknown_producer(tasks: Tasks, times: Int64, me: Any, end: int) -> int:
     """The first producer from the unit's edge cursor on whose time is unknown, else NOBODY: `ready` is the start."""
     while me.edge < end:
@@ -98,7 +98,7 @@ def unknown_producer(tasks: Tasks, times: Int64, me: Any, end: int) -> int:
     return NOBODY
 
 
-@kernel
+@inner
 def turn_to_next(edge_begin: Int64, queue: NDArray[np.int32], me: Any, released: int) -> None:
     """The unit's head task is over at `released`."""
     me.head += 1
@@ -107,7 +107,7 @@ def turn_to_next(edge_begin: Int64, queue: NDArray[np.int32], me: Any, released:
         me.edge = edge_begin[queue[me.head]]
 
 
-@kernel
+@inner
 def wake(units: Any, waiter: NDArray[np.int32], stack: NDArray[np.int32], awake: int, task: int) -> int:
     """Wake the units that wait for this task: some of its times are known now. Returns how many are awake."""
     unit = waiter[task]
@@ -119,7 +119,7 @@ def wake(units: Any, waiter: NDArray[np.int32], stack: NDArray[np.int32], awake:
     return awake
 
 
-@kernel
+@inner
 def run_ahead(
     tasks: Tasks, times: Int64, served: Int64, queue: NDArray[np.int32], waiter: NDArray[np.int32],
     stack: NDArray[np.int32], units: Any, free_requests: Any, awake: int,
@@ -151,7 +151,7 @@ def run_ahead(
     return awake, NOBODY
 
 
-@kernel
+@inner
 def work(tasks: Tasks, times: Int64, served: Int64, free_requests: Any, task: int, start: int) -> None:
     """Set the times of a task that needs no memory: a fixed one, or a request of a direction without limit."""
     kind = tasks.kind[task]

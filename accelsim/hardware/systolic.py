@@ -28,6 +28,7 @@ Int64: TypeAlias = NDArray[np.int64]
 Sizes: TypeAlias = int | Int64
 Dataflow = Literal["ws", "os", "is"]
 Count = TypeVar("Count", int, Int64)
+Float = TypeVar("Float", float, NDArray[np.float64])
 
 COUNT_LIMIT = 2.0**62
 
@@ -274,9 +275,21 @@ def _cut(p: ArrayParameters, tm: Sizes, tk: Sizes, tn: Sizes) -> _Folds:
         last_cols=on_cols - (col_folds - 1) * p.cols,
         period=_period(p, steps),
     )
-    longest_fold = steps.astype(np.float64) + 2 * p.rows + p.cols
-    _require_in_range(longest_fold * row_folds * col_folds * _largest_units_per_step(p))
+    _require_in_range(_most_cycles(p, steps.astype(np.float64), (row_folds * col_folds).astype(np.float64)))
     return folds
+
+
+def counts_fit(p: ArrayParameters, tm: int, tk: int, tn: int) -> bool:
+    """True if no count of a tile could leave int64, so that the other functions take it."""
+    m, k, n = float(tm), float(tk), float(tn)
+    steps, on_rows, on_cols = {"ws": (m, k, n), "os": (k, m, n), "is": (n, k, m)}[p.dataflow]
+    folds = -(-on_rows // p.rows) * -(-on_cols // p.cols)
+    return max(m * k * n, _most_cycles(p, steps, folds)) < COUNT_LIMIT
+
+
+def _most_cycles(p: ArrayParameters, steps: Float, folds: Float) -> Float:
+    """Upper bound on every count of a tile's cycles."""
+    return (steps + 2 * p.rows + p.cols) * folds * _largest_units_per_step(p)
 
 
 def _largest_units_per_step(p: ArrayParameters) -> float:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from accelsim.compile.program import BREAKDOWN, CAUSES, UNIT_CAUSES, Program
 from accelsim.engine.timeline import Timeline
 from accelsim.errors import InternalError
-from accelsim.jit import kernel
+from accelsim.jit import inner, kernel
 from accelsim.measure.binding import queue_predecessors
 
 Int32 = NDArray[np.int32]
@@ -53,7 +53,7 @@ def _cause_of(unit_kind: str) -> int:
     return CAUSES.index(UNIT_CAUSES[unit_kind])
 
 
-@kernel
+@inner
 def _overlap(begin: int, end: int, other_begin: int, other_end: int) -> int:
     """Cycles that two half-open intervals share."""
     return max(0, min(end, other_end) - max(begin, other_begin))

@@ -11,6 +11,8 @@ import pytest
 from accelsim.compile.program import DONE, RELEASED, START, Memory, Program
 from accelsim.engine import ENGINES, run
 from accelsim.errors import InputError, InternalError
+from accelsim.hardware.dram import preset
+from accelsim.hardware.dram.system import DramSystem
 from tests.engine.programs import bandwidth, core, tile_chain, worked_example
 
 both_engines = pytest.mark.parametrize("engine", ENGINES)
@@ -119,9 +121,6 @@ def test_arrays_of_unequal_length_are_refused(engine: str) -> None:
         (Memory("bandwidth", Fraction(1), Fraction(-1)), "rate is not positive"),
         (bandwidth(1, latency=-1), "latency is negative"),
         (bandwidth(1, issue=-1), "issue time is negative"),
-        (bandwidth(Fraction(2**61 - 1), Fraction(2**61 + 1)), "ticks a cycle"),
-        (bandwidth(Fraction(1, 2**60)), "request of"),
-        (bandwidth(1, latency=2**61), "may last"),
     ],
 )
 def test_memory_out_of_range_is_refused(engine: str, memory: Memory, law: str) -> None:
@@ -129,10 +128,48 @@ def test_memory_out_of_range_is_refused(engine: str, memory: Memory, law: str) -
         run(replace(worked_example(), memory=memory), engine)
 
 
+def by_command(rows: int, pitch: int, address: int = 0) -> Program:
+    """A read of `rows` rows through a DRAM that runs every command."""
+    memory = Memory("command", Fraction(16), Fraction(16), system=DramSystem(preset("ddr4_2400"), 1000, 64))
+    builder, unit = core(memory)
+    builder.request(unit["load"], 64)
+    where = {"rows": rows, "pitch": pitch, "address": address}
+    return replace(builder.program(), **{name: np.array([value], np.int64) for name, value in where.items()})
+
+
+@both_engines
+@pytest.mark.parametrize(
+    "program",
+    [by_command(4, 2**60), by_command(1, 64, address=2**62), by_command(2, 2**61 - 2**9, address=2**10)],
+    ids=["pitch", "address", "both"],
+)
+def test_an_address_beyond_64_bits_is_refused(engine: str, program: Program) -> None:
+    with pytest.raises(InputError, match="a request ends at byte"):
+        run(program, engine)
+
+
+def test_an_address_just_within_is_served() -> None:
+    assert run(by_command(3, 2**60)).served.tolist() == [0]
+
+
+@both_engines
+@pytest.mark.parametrize(
+    ("memory", "what"),
+    [
+        (bandwidth(Fraction(2**61 - 1), Fraction(2**61 + 1)), "the memory rates need .* ticks a cycle"),
+        (bandwidth(Fraction(1, 2**60)), "a request of .* bytes"),
+        (bandwidth(1, latency=2**61), "the run may last"),
+    ],
+)
+def test_memory_too_slow_for_64_bits_is_an_input_error(engine: str, memory: Memory, what: str) -> None:
+    with pytest.raises(InputError, match=f"^work: {what}.*beyond 64-bit integers; use smaller sizes"):
+        run(replace(worked_example(), memory=memory), engine, name="work")
+
+
 @both_engines
 @pytest.mark.parametrize(("name", "index"), [("edge_lag", 0), ("latency", 3), ("occupy", 3)])
-def test_times_beyond_64_bits_are_refused(engine: str, name: str, index: int) -> None:
-    with pytest.raises(InternalError, match="may last"):
+def test_times_beyond_64_bits_are_an_input_error(engine: str, name: str, index: int) -> None:
+    with pytest.raises(InputError, match="program: the run may last"):
         run(changed(name, index, 2**62), engine)
 
 

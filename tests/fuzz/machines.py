@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib.resources import files
 from typing import Any, get_args
 
 import yaml
@@ -20,8 +21,7 @@ from tests.fuzz.values import JUNK, SMALL_SIZES, magnitude, rate, whole
 Plain = dict[str, Any]
 Draw = Callable[[random.Random], Any]
 
-# Sections that most machines do not have; and a clock of 1 Hz gives the DRAM years to refresh in.
-_NO_EXTREMES = ("special", "second_level", "near_memory", "links", "clock_mhz")
+_NO_EXTREMES = ("special", "second_level", "near_memory", "links")  # sections that most machines do not have
 
 
 def _boolean(choose: random.Random) -> bool:
@@ -55,6 +55,27 @@ def _vector_rates(choose: random.Random) -> Plain:
     return {function: rate(choose) for function in ("exp", "erf", "tanh", "rsqrt", "div", *more)}
 
 
+@cache
+def _shipped_recipes() -> dict[str, list[Plain]]:
+    text = files("accelsim.compile").joinpath("recipes.yaml").read_text(encoding="utf-8")
+    recipes: dict[str, list[Plain]] = yaml.safe_load(text)
+    return recipes
+
+
+def _recipes(choose: random.Random) -> Plain:
+    """One or two recipes of the table with other numbers of functions, sometimes without a pass."""
+    recipes = {}
+    for name in choose.sample(sorted(_shipped_recipes()), choose.randint(1, 2)):
+        steps = [step | {"functions": _functions(choose, step)} for step in _shipped_recipes()[name]]
+        recipes[name] = steps if choose.random() < 0.9 else steps[1:]
+    return recipes
+
+
+def _functions(choose: random.Random, step: Plain) -> dict[str, int]:
+    counts = {name: count * choose.choice((1, 1, 2, 50)) for name, count in step.get("functions", {}).items()}
+    return counts | ({choose.choice(("exp", "log", "mul")): choose.choice((0, 1, 7))} if _boolean(choose) else {})
+
+
 def _second_level(choose: random.Random) -> Any:
     if _boolean(choose):
         return "none"
@@ -79,7 +100,7 @@ def _overrides(choose: random.Random) -> Plain:
 
 # Every key that an architect may turn, with values it takes; a few of them do not go together.
 KEYS: Mapping[str, Draw] = {
-    "clock_mhz": _one_of(1000, 700, 1050, 333.3, 0.5, 1e6, 123.456789),
+    "clock_mhz": _one_of(1000, 700, 1050, 333.3, 0.5, 1e6, 123.456789, 1e-6),
     "cores": _one_of(1),
     "array.count": _one_of(1, 1, 2, 3, 4, 7),
     "array.rows": _side,
@@ -96,10 +117,12 @@ KEYS: Mapping[str, Draw] = {
     "vector.rate": _vector_rates,
     "vector.pipeline_depth": _wholes(0, 1000),
     "vector.layernorm_passes": _one_of(1, 2),
+    "vector.recipes": _recipes,
     "scratchpad.capacity_kib": _numbers(0.5, 1e5),
     "scratchpad.banks": _wholes(1, 256),
     "scratchpad.bank_width_bytes": _wholes(1, 64),
     "scratchpad.ports": _one_of(1, 2, 3),
+    "scratchpad.transpose": _one_of("buffer", "padding", "none"),
     "second_level": _second_level,
     "dma.load_queues": _one_of(1, 2, 3, 8),
     "dma.store_queues": _one_of(1, 2, 5),
@@ -110,10 +133,15 @@ KEYS: Mapping[str, Draw] = {
     "dram.channels": _one_of(1, 2, 3, 4, 8, 16),
     "dram.mapping": _one_of("RoBaRaCoBgCh", "MOP4CLXOR", "RoBaBgRaCoCh", "ChRaBgBaRoCo", "RoRaBgBaCoCh"),
     "dram.tensor_align_bytes": _one_of(1, 3, 64, 512, 4096, 2**30),
+    "dram.channel_xor": _boolean,
+    "dram.scheduler": _one_of("frfcfs", "frfcfs_row_hit"),
+    "dram.front_end": _one_of("unified", "per_bank"),
+    "dram.refresh": _boolean,
     "dram.model": _one_of("ideal", "bandwidth", "bandwidth", "command", "pattern"),
     "dram.bandwidth_gbps": _bandwidth,
-    "dram.latency_ns": _one_of(0, 0.3, 20, 100, 1e6),
+    "dram.latency_ns": _one_of(0, 0.3, 20, 100, 1e6, 1e9),
     "energy.technology_nm": _one_of(7, 5, 16, 28, 45, 65, 130),
+    "energy.sram_cell": _one_of("hp", "lstp"),
     "energy.overrides": _overrides,
 }
 

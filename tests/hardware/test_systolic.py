@@ -212,6 +212,24 @@ def test_counts_beyond_int64_are_an_internal_error():
         systolic.drain_times(ArrayParameters(128, 128, drain_elements_per_cycle=Fraction(1, 2**60)), 8, 8, 8)
 
 
+@pytest.mark.parametrize("dataflow", ["ws", "os", "is"])
+@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (3, 1), (1, 3), (128, 128)])
+@pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 10**5)])
+def test_counts_fit_says_which_tiles_are_taken(dataflow, rows, cols, rate):
+    p = ArrayParameters(rows, cols, dataflow=dataflow, rate=rate)
+    found = set()
+    for exponents in product(range(5, 31, 5), repeat=3):
+        sizes = [2**exponent for exponent in exponents]
+        fits = systolic.counts_fit(p, *sizes)
+        found.add(fits)
+        if fits:
+            systolic.stream_times(p, *sizes)
+            continue
+        with pytest.raises(InternalError, match="int64"):
+            systolic.stream_times(p, *sizes)
+    assert found == {True, False}
+
+
 @pytest.mark.parametrize("size", [0, -1])
 def test_size_below_one_is_an_internal_error(size):
     with pytest.raises(InternalError, match="below 1"):

@@ -7,7 +7,8 @@ import pytest
 
 from accelsim.hardware import systolic
 from accelsim.hardware.systolic import ArrayParameters
-from tests.hardware.test_systolic_truth import chain, times_of
+from accelsim.validation.pe_chain import chain
+from tests.hardware.test_systolic_truth import one_cycle_earlier_from
 
 PAIRS = 350
 
@@ -36,11 +37,11 @@ def test_two_tiles_in_a_row(dataflow, doubled):
         tasks = chain(p, tiles)
         run = tasks.run()
         assert tasks.is_right(run), (p, tiles)
-        early = tasks.one_cycle_earlier_from(int(random.integers(1, len(tasks.folds))))
+        early = one_cycle_earlier_from(tasks, int(random.integers(1, len(tasks.folds))))
         assert not early.is_right(early.run()), (p, tiles)
         for index, tile in enumerate(tiles):
             stream, drain = systolic.stream_times(p, *tile), systolic.drain_times(p, *tile)
-            assert times_of(tasks, run, index, run.computed_at).max() + 1 == stream.latency, (p, tile)
+            assert tasks.last_of_tile(index, run.computed_at) == stream.latency, (p, tile)
             if dataflow == "os":
-                last = times_of(tasks, run, index, run.written_at).max() + 1
+                last = tasks.last_of_tile(index, run.written_at)
                 assert last == drain.lag + drain.latency, (p, tile)

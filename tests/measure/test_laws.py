@@ -33,6 +33,13 @@ def test_the_worked_example_keeps_every_law(measurement):
     check_laws(measurement)
 
 
+def test_a_run_that_waits_for_its_last_write_keeps_every_law():
+    program, timeline = worked_example()
+    later = take(program, replace(timeline, total=timeline.total + 7), machine(), matmul_trace())
+    assert later.path.write_tail == 7
+    check_laws(later)
+
+
 def lost_cycle(m):
     return replace(m, units=replace(m.units, idle=changed(m.units.idle, 4, -1)))
 

@@ -11,10 +11,10 @@ from typing import Any
 from accelsim.hardware.dram import timing
 from accelsim.hardware.dram.queues import before_order, rank_key
 from accelsim.hardware.dram.state import ACTIVE, BANK_QUEUE, CLOSED, NEVER, NOBODY, PREA, RD, READ, REF, WRITE
-from accelsim.jit import kernel
+from accelsim.jit import inlined, inner
 
 
-@kernel
+@inner
 def choose(rules: Any, channel: Any, clock: int, plan: Any, columns: bool) -> None:
     """Find the column (or row) command that issues next if nothing arrives before: phases (1), (2), (3) above."""
     _plan(plan, NEVER, ACTIVE, NOBODY, NEVER)
@@ -34,7 +34,7 @@ def choose(rules: Any, channel: Any, clock: int, plan: Any, columns: bool) -> No
         _plan(plan, clock + (best >> 44), (best >> 6) & 3, best & 63, (best >> 8) & (2**36 - 1))
 
 
-@kernel
+@inner
 def _choose_active(channel: Any, clock: int, plan: Any) -> None:
     """Phase 1: requests whose row was opened for them; first come, first served."""
     best = NEVER
@@ -47,7 +47,7 @@ def _choose_active(channel: Any, clock: int, plan: Any) -> None:
         _plan(plan, clock + (best >> 44), ACTIVE, channel.occupied[BANK_QUEUE, best & 255], 0)
 
 
-@kernel
+@inlined
 def _choose_refresh(channel: Any, clock: int, plan: Any) -> None:
     """Phase 2: close the rank's rows, then refresh it; rows opened for a request stay open until it is served."""
     rank = channel.ranks[channel.refresh_rank]
@@ -58,7 +58,7 @@ def _choose_refresh(channel: Any, clock: int, plan: Any) -> None:
         _plan(plan, ready, PREA, channel.refresh_rank, 0)
 
 
-@kernel
+@inlined
 def _has_active(channel: Any, rank: int) -> bool:
     for place in range(channel.occupied_count[BANK_QUEUE]):
         if channel.rank[channel.occupied[BANK_QUEUE, place]] == rank:
@@ -66,7 +66,7 @@ def _has_active(channel: Any, rank: int) -> bool:
     return False
 
 
-@kernel
+@inlined
 def _first_hit(channel: Any, clock: int, kind: int) -> int:
     """Phase 3, columns: the key of the first bank's oldest hit to be ready, then of the oldest; NEVER if none."""
     best = NEVER
@@ -78,7 +78,7 @@ def _first_hit(channel: Any, clock: int, kind: int) -> int:
     return best
 
 
-@kernel
+@inlined
 def _first_miss(rules: Any, channel: Any, clock: int, kind: int) -> int:
     """Phase 3, rows: the same for the banks' oldest misses. A bank with a request of phase 1 keeps its row open."""
     special = rules.aad > 0 or rules.row_hit_first > 0
@@ -92,7 +92,7 @@ def _first_miss(rules: Any, channel: Any, clock: int, kind: int) -> int:
     return best
 
 
-@kernel
+@inner
 def _may_not_open(rules: Any, channel: Any, kind: int, number: int) -> bool:
     """True for what only some devices know: LPDDR5's activate under way, or (row hits first) a hit that came first."""
     if rules.aad > 0 and channel.act2_deadline > 0 and channel.banks[number].row == CLOSED:
@@ -104,18 +104,18 @@ def _may_not_open(rules: Any, channel: Any, kind: int, number: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def _arrival(channel: Any, mine: Any, order: int) -> int:
     before = before_order(channel, mine, order)
     return int(channel.slots[mine.head if before == NOBODY else channel.slots[before].next].arrive)
 
 
-@kernel
+@inner
 def _plan(plan: Any, at: int, command: int, bank: int, order: int) -> None:
     plan.at, plan.command, plan.bank, plan.order = at, command, bank, order
 
 
-@kernel
+@inner
 def mode_holds(rules: Any, channel: Any) -> bool:
     """True if the queue in service stays the same: writes from above the high mark, or while no read waits, down to
     below the low mark.

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelsim.hardware.dram import per_bank, unified
+from accelsim.hardware.dram import front_end
 from accelsim.hardware.dram.mapping import locate_one
 from accelsim.hardware.dram.state import ANSWERED, BANK_QUEUE, NEVER, NOBODY, REFUSED, State
-from accelsim.jit import kernel
+from accelsim.jit import inlined, inner, kernel
 
 RELEASED, DONE = 0, 1
+UNTIL_IDLE = -1  # a limit of `advance`
 
 MAX_QUEUES, MAX_IN_FLIGHT = 64, 16384  # of one memory
 
@@ -81,7 +82,7 @@ def submit(
     dma.soonest = min(dma.soonest, head.start_clock)
 
 
-@kernel
+@inner
 def _locate(mapping: Any, head: Any, address: int) -> None:
     head.address = address
     head.channel, head.bank, head.row = locate_one(mapping, address)
@@ -92,7 +93,7 @@ def to_dram(dma: Any, cycle: int) -> int:
     return int((cycle * dma.dram + dma.core - 1) // dma.core)
 
 
-@kernel
+@inner
 def _to_core(dma: Any, clock: int) -> int:
     return int((clock * dma.core + dma.dram - 1) // dma.dram)
 
@@ -102,35 +103,31 @@ def advance(memory: Memory, limit: int) -> int:
     """Run until core cycle `limit` or the first cycle at which a task is RELEASED or DONE, whichever is earlier.
 
     Returns how many events fall in that cycle (0: none by `limit`); they stand in `due`, by task, RELEASED first.
+    UNTIL_IDLE as the limit: run until no command is under way, and return 0.
     """
     dma, state = memory.dma[0], memory.state
     rules, mapping, channels = state.rules[0], state.mapping[0], state.channels
     until = to_dram(dma, limit)
     while True:
         following = max(dma.clock, dma.soonest)
-        is_last = following >= until  # or nothing else will ever happen: no cycle has that number
+        # After the last clock nothing else will ever happen: no cycle has the number of the following one.
+        is_last = not _busy(channels) if limit == UNTIL_IDLE else following >= until
         if dma.earliest <= limit and (is_last or dma.earliest < _to_core(dma, following + 1)):
             return _take_due(dma)
         if is_last:
             return 0
-        _run_clock(rules, mapping, channels, dma, following)
+        _run_clock(state.per_bank, rules, mapping, channels, dma, following)
 
 
-@kernel
 def drain(memory: Memory) -> int:
     """Run until no command is under way; returns the core cycle at which the last write burst has ended."""
-    dma, state = memory.dma[0], memory.state
-    rules, mapping, channels = state.rules[0], state.mapping[0], state.channels
-    while _busy(channels):
-        _run_clock(rules, mapping, channels, dma, max(dma.clock, dma.soonest))
-    last = 0
-    for index in range(channels.size):
-        if channels[index].last_write != NOBODY:
-            last = max(last, channels[index].last_write + rules.write_latency)
-    return _to_core(dma, last)
+    advance(memory, UNTIL_IDLE)
+    dma, last_write = memory.dma[0], int(memory.state.channels.last_write.max())
+    clock = last_write + int(memory.state.rules[0].write_latency) if last_write != NOBODY else 0
+    return -(-clock * int(dma.core) // int(dma.dram))
 
 
-@kernel
+@inner
 def _busy(channels: Any) -> bool:
     for index in range(channels.size):
         channel = channels[index]
@@ -139,7 +136,7 @@ def _busy(channels: Any) -> bool:
     return False
 
 
-@kernel
+@inlined
 def _take_due(dma: Any) -> int:
     """Move the events of the earliest cycle to `due`, sorted by task and kind."""
     cycle, taken, index = dma.earliest, 0, 0
@@ -162,12 +159,12 @@ def _take_due(dma: Any) -> int:
     return taken
 
 
-@kernel
+@inner
 def _precedes(event: Any, other: Any) -> bool:
     return bool(event.task < other.task or (event.task == other.task and event.what < other.what))
 
 
-@kernel
+@inner
 def _add_event(dma: Any, clock: int, task: int, what: int, served: int) -> None:
     event = dma.events[dma.event_count]
     dma.event_count += 1
@@ -176,27 +173,27 @@ def _add_event(dma: Any, clock: int, task: int, what: int, served: int) -> None:
     dma.earliest = min(dma.earliest, event.cycle)
 
 
-@kernel
-def _run_clock(rules: Any, mapping: Any, channels: Any, dma: Any, now: int) -> None:
+@inner
+def _run_clock(per_bank: int | None, rules: Any, mapping: Any, channels: Any, dma: Any, now: int) -> None:
     """One DRAM clock, and when the next thing can happen.
 
     Phases: data arrive; the queues present transactions; the channels issue.
     """
     _land(dma, now)
-    again = _present(rules, mapping, channels, dma, now)
+    again = _present(per_bank, rules, mapping, channels, dma, now)
     before_tick = 0 if rules.per_bank else 1
     tick, soonest = now + before_tick, NEVER
     for index in range(channels.size):
         channel = channels[index]
         if channel.next <= tick:
-            served = per_bank.tick(rules, channel, tick) if rules.per_bank else unified.tick(rules, channel, tick)
+            served = front_end.tick(per_bank, rules, channel, tick)
             if served != NOBODY and not channel.slots[served].write:
                 _datum(dma, channel.slots[served].owner, tick + rules.read_latency + dma.path)
         soonest = min(soonest, channel.next)
     dma.clock, dma.soonest = now + 1, min(soonest - before_tick, again)
 
 
-@kernel
+@inlined
 def _land(dma: Any, now: int) -> None:
     """Data that have arrived make room for further reads."""
     while dma.return_count > 0 and dma.returns[dma.first_return].clock <= now:
@@ -205,7 +202,7 @@ def _land(dma: Any, now: int) -> None:
         dma.return_count -= 1
 
 
-@kernel
+@inlined
 def _datum(dma: Any, owner: int, arrives: int) -> None:
     """A read command has issued: its datum arrives at clock `arrives`, the same latency for all reads."""
     latest = dma.returns[(dma.first_return + dma.return_count) & (MAX_IN_FLIGHT - 1)]
@@ -214,7 +211,7 @@ def _datum(dma: Any, owner: int, arrives: int) -> None:
     _count_datum(dma, dma.flights[owner], arrives)
 
 
-@kernel
+@inner
 def _count_datum(dma: Any, flight: Any, arrives: int) -> None:
     flight.left -= 1
     flight.latest = max(flight.latest, arrives)
@@ -222,8 +219,8 @@ def _count_datum(dma: Any, flight: Any, arrives: int) -> None:
         _add_event(dma, flight.latest, flight.task, DONE, flight.served)
 
 
-@kernel
-def _present(rules: Any, mapping: Any, channels: Any, dma: Any, now: int) -> int:
+@inner
+def _present(per_bank: int | None, rules: Any, mapping: Any, channels: Any, dma: Any, now: int) -> int:
     """The queues present transactions in turn. Returns when to try again at the latest.
 
     A channel that was full has room after a command, and the clock after a command is always run.
@@ -248,12 +245,12 @@ def _present(rules: Any, mapping: Any, channels: Any, dma: Any, now: int) -> int
                 again = min(again, now + (dma.size - dma.credit + dma.pace - 1) // dma.pace)
             elif channels[head.channel].offered == now:
                 again = now + 1
-            elif _offer(rules, channels[head.channel], mapping, dma, head, number, now):
+            elif _offer(per_bank, rules, channels[head.channel], mapping, dma, head, number, now):
                 going = True
     return again
 
 
-@kernel
+@inlined
 def _carry(dma: Any, now: int) -> None:
     """What the way to the DRAM can carry in this clock: its pace, and what is left of a transaction's worth.
 
@@ -269,15 +266,14 @@ def _carry(dma: Any, now: int) -> None:
     dma.held = False
 
 
-@kernel
-def _offer(rules: Any, channel: Any, mapping: Any, dma: Any, head: Any, number: int, now: int) -> bool:
+@inner
+def _offer(
+    per_bank: int | None, rules: Any, channel: Any, mapping: Any, dma: Any, head: Any, number: int, now: int
+) -> bool:
     """Offer a queue's transaction to its channel. False if that is full."""
     owner = NOBODY if head.is_write else _flight(dma, head, number)
     key, is_write = head.address >> mapping.offset, head.is_write > 0
-    if rules.per_bank:
-        outcome = per_bank.accept(rules, channel, head.bank, head.row, key, is_write, now, owner)
-    else:
-        outcome = unified.accept(rules, channel, head.bank, head.row, key, is_write, now, owner)
+    outcome = front_end.accept(per_bank, rules, channel, head.bank, head.row, key, is_write, now, owner)
     if outcome == REFUSED:
         return False
     channel.offered = now
@@ -291,7 +287,7 @@ def _offer(rules: Any, channel: Any, mapping: Any, dma: Any, head: Any, number: 
     return True
 
 
-@kernel
+@inlined
 def _flight(dma: Any, head: Any, number: int) -> int:
     """The record of a read task under way; made for its first transaction."""
     if head.flight == NOBODY:
@@ -303,7 +299,7 @@ def _flight(dma: Any, head: Any, number: int) -> int:
     return int(head.flight)
 
 
-@kernel
+@inlined
 def _fly(dma: Any, head: Any, answered: bool, now: int) -> None:
     flight = dma.flights[head.flight]
     flight.served = head.served
@@ -314,7 +310,7 @@ def _fly(dma: Any, head: Any, answered: bool, now: int) -> None:
         head.in_flight += 1
 
 
-@kernel
+@inlined
 def _finish(dma: Any, head: Any, now: int) -> None:
     """The task's last transaction was accepted."""
     _add_event(dma, now + 1, head.task, RELEASED, head.served)
@@ -325,7 +321,7 @@ def _finish(dma: Any, head: Any, now: int) -> None:
     head.task = NOBODY
 
 
-@kernel
+@inlined
 def _next_transaction(mapping: Any, head: Any) -> bool:
     """Turn to the next transaction of the task; False if there is none."""
     following = head.address + (1 << mapping.offset)

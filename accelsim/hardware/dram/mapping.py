@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accelsim.hardware.dram.device import FIELDS, Device
-from accelsim.jit import kernel
+from accelsim.jit import inner, kernel
 
 Int64 = NDArray[np.int64]
 
@@ -42,7 +42,7 @@ def mapping_record(device: Device) -> Any:
     return record
 
 
-@kernel
+@inner
 def locate_one(mapping: Any, address: int) -> tuple[int, int, int]:
     """(channel, bank of the channel, row) of a byte address. The bank counts rank, group, bank, in this order."""
     block = address >> mapping.offset

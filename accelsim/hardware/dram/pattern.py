@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from accelsim.hardware.dram.dma import DONE, Memory, advance, drain, submit
 from accelsim.hardware.dram.state import NEVER, NOBODY
 from accelsim.hardware.dram.system import DramSystem, new_memory, transactions
-from accelsim.jit import kernel
+from accelsim.jit import inner, kernel
 
 Int64 = NDArray[np.int64]
 
@@ -168,7 +168,7 @@ def _run(
     return int(last)
 
 
-@kernel
+@inner
 def _present(memory: Memory, queue: Int64, is_write: NDArray[np.bool_], requests: Int64, task: int, cycle: int) -> None:
     submit(
         memory, queue[task], task, cycle, is_write[task], requests[0, task], requests[1, task], requests[2, task],

@@ -29,12 +29,12 @@ from accelsim.hardware.dram.state import (
     WR,
     WRITE,
 )
-from accelsim.jit import kernel
+from accelsim.jit import inner
 
 NOTHING, ROW_COMMAND, COLUMN_COMMAND = 0, 1, 2  # what a clock has issued: one of each at most
 
 
-@kernel
+@inner
 def accept(rules: Any, channel: Any, bank: int, row: int, key: int, is_write: bool, clock: int, owner: int) -> int:
     """Offer a request: REFUSED when its queue is full.
 
@@ -68,14 +68,14 @@ def accept(rules: Any, channel: Any, bank: int, row: int, key: int, is_write: bo
     return QUEUED
 
 
-@kernel
+@inner
 def _waiting(channel: Any, bank: int, key: int, is_write: bool) -> int:
     """The waiting read or write of an address, wherever it waits, else NOBODY."""
     found = find(channel, WRITE if is_write else READ, bank, key, is_write)
     return found if found != NOBODY else find(channel, BANK_QUEUE, bank, key, is_write)
 
 
-@kernel
+@inner
 def tick(rules: Any, channel: Any, clock: int) -> int:
     """One clock of a channel: issue what is ready and set `next`. Returns the slot whose data moved, if any.
 
@@ -102,7 +102,7 @@ def tick(rules: Any, channel: Any, clock: int) -> int:
     return served
 
 
-@kernel
+@inner
 def _refresh(rules: Any, channel: Any, clock: int) -> int:
     """Precharge the first bank of the waiting rank that can be, or refresh the rank. Returns when that is possible."""
     rank = channel.ranks[channel.refresh_rank]
@@ -123,13 +123,13 @@ def _refresh(rules: Any, channel: Any, clock: int) -> int:
     return best
 
 
-@kernel
+@inner
 def _precharge(rules: Any, channel: Any, clock: int, number: int) -> None:
     timing.precharge(rules, channel, number, clock)
     row_changed(channel, BANK_QUEUE, number)
 
 
-@kernel
+@inner
 def _serve_bank(rules: Any, channel: Any, clock: int, issued: int) -> tuple[int, int]:
     """Issue a command that is ready, unless its kind was `issued` in this clock. Returns its kind and the slot served.
 
@@ -157,7 +157,7 @@ def _serve_bank(rules: Any, channel: Any, clock: int, issued: int) -> tuple[int,
     return kind, NOBODY
 
 
-@kernel
+@inner
 def _column(rules: Any, channel: Any, clock: int, number: int, before: int) -> int:
     slot_index = unlink(channel, BANK_QUEUE, number, before)
     slot = channel.slots[slot_index]
@@ -168,7 +168,7 @@ def _column(rules: Any, channel: Any, clock: int, number: int, before: int) -> i
     return slot_index
 
 
-@kernel
+@inner
 def _choose(rules: Any, channel: Any, clock: int, plan: Any) -> None:
     """Find the bank whose command issues next if nothing arrives before: first ready, then next in turn."""
     best = NEVER
@@ -180,14 +180,14 @@ def _choose(rules: Any, channel: Any, clock: int, plan: Any) -> None:
     plan.at, plan.bank = (clock + (best >> 44), best & 255) if best < NEVER else (NEVER, NOBODY)
 
 
-@kernel
+@inner
 def _bank_key(rules: Any, channel: Any, clock: int, number: int) -> int:
     """The bank's place among all: clocks until its first command is ready, then its turn. NEVER: it has none."""
     ready, _, _ = _next_of_bank(rules, channel, number, clock)
     return rank_key(ready - clock, _turn(rules, channel, number), number) if ready < NEVER else NEVER
 
 
-@kernel
+@inner
 def _next_of_bank(rules: Any, channel: Any, number: int, clock: int) -> tuple[int, int, int]:
     """(clock, command, slot before the one served) of the first request of a bank's queue to be ready."""
     bank = channel.banks[number]
@@ -205,7 +205,7 @@ def _next_of_bank(rules: Any, channel: Any, number: int, clock: int) -> tuple[in
     return ready, PRE, NOBODY
 
 
-@kernel
+@inner
 def _first_column(channel: Any, number: int, clock: int) -> tuple[int, int, int]:
     """When the first hit of a bank's queue is ready, its command, and the slot before it."""
     mine, row = channel.lists[BANK_QUEUE, number], channel.banks[number].row
@@ -224,7 +224,7 @@ def _first_column(channel: Any, number: int, clock: int) -> tuple[int, int, int]
     return best, command, best_before
 
 
-@kernel
+@inner
 def _is_read_before(channel: Any, head: int, end: int) -> bool:
     """True if a read of the address that `end` writes stands before it."""
     index, key = head, channel.slots[end].key
@@ -236,7 +236,7 @@ def _is_read_before(channel: Any, head: int, end: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def _move(rules: Any, channel: Any, clock: int) -> bool:
     """Move the first request whose bank has room to its bank's queue. True if anything changed.
 
@@ -270,7 +270,7 @@ def _move(rules: Any, channel: Any, clock: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def _consider(rules: Any, channel: Any, clock: int, number: int) -> None:
     """A bank's queue has grown: mend the plan, if there is one."""
     plan = channel.plans[COLUMN]
@@ -286,13 +286,13 @@ def _consider(rules: Any, channel: Any, clock: int, number: int) -> None:
             plan.at, plan.bank = at, number
 
 
-@kernel
+@inner
 def _turn(rules: Any, channel: Any, number: int) -> int:
     """How many banks are served before this one in the round."""
     return int((number - channel.round_robin - 1) & (rules.banks - 1))
 
 
-@kernel
+@inner
 def _first_movable(rules: Any, channel: Any, kind: int) -> int:
     """The bank of the oldest request of a kind whose bank's queue has room, else NOBODY."""
     best = NEVER

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from accelsim.hardware.dram.state import CLOSED, FILTER, NEVER, NOBODY
-from accelsim.jit import kernel
+from accelsim.jit import inlined, inner
 
 
-@kernel
+@inner
 def take_slot(channel: Any, row: int, key: int, is_write: bool, clock: int, owner: int) -> int:
     """A free slot, filled in."""
     index = channel.free
@@ -24,14 +24,14 @@ def take_slot(channel: Any, row: int, key: int, is_write: bool, clock: int, owne
     return int(index)
 
 
-@kernel
+@inner
 def free_slot(channel: Any, index: int) -> None:
     """Give a slot back; its content stands until it is taken again."""
     channel.slots[index].next = channel.free
     channel.free = index
 
 
-@kernel
+@inner
 def append(channel: Any, kind: int, bank: int, index: int) -> None:
     """Put a slot at the end of a bank's list."""
     mine, slot = channel.lists[kind, bank], channel.slots[index]
@@ -51,7 +51,7 @@ def append(channel: Any, kind: int, bank: int, index: int) -> None:
         channel.first_miss[kind, bank] = min(channel.first_miss[kind, bank], slot.order)
 
 
-@kernel
+@inner
 def unlink(channel: Any, kind: int, bank: int, before: int) -> int:
     """Take the slot after `before` (NOBODY: the first) out of a bank's list; returns it."""
     mine = channel.lists[kind, bank]
@@ -75,7 +75,7 @@ def unlink(channel: Any, kind: int, bank: int, before: int) -> int:
     return int(index)
 
 
-@kernel
+@inlined
 def _leave_occupied(channel: Any, kind: int, mine: Any) -> None:
     last = channel.occupied_count[kind] - 1
     moved = channel.occupied[kind, last]
@@ -84,7 +84,7 @@ def _leave_occupied(channel: Any, kind: int, mine: Any) -> None:
     channel.lists[kind, moved].place = mine.place
 
 
-@kernel
+@inner
 def _first_order(channel: Any, index: int, row: int, hit: bool) -> int:
     """Order of the first request from `index` on that asks for `row` (`hit`), or for another row; NEVER if none."""
     while index != NOBODY:
@@ -95,7 +95,7 @@ def _first_order(channel: Any, index: int, row: int, hit: bool) -> int:
     return NEVER
 
 
-@kernel
+@inner
 def row_changed(channel: Any, kind: int, bank: int) -> None:
     """Find a list's first hit and first miss anew, after its bank's row was opened or closed."""
     mine, row = channel.lists[kind, bank], channel.banks[bank].row
@@ -107,7 +107,7 @@ def row_changed(channel: Any, kind: int, bank: int) -> None:
     channel.first_miss[kind, bank] = _first_order(channel, mine.head, row, False)
 
 
-@kernel
+@inner
 def before_order(channel: Any, mine: Any, order: int) -> int:
     """The slot before the one with this `order`, NOBODY if that is the head. There must be one."""
     before, index = NOBODY, mine.head
@@ -116,7 +116,7 @@ def before_order(channel: Any, mine: Any, order: int) -> int:
     return before
 
 
-@kernel
+@inner
 def find(channel: Any, kind: int, bank: int, key: int, is_write: bool) -> int:
     """The read or write of an address in a bank's list, else NOBODY."""
     index = channel.lists[kind, bank].head
@@ -128,13 +128,13 @@ def find(channel: Any, kind: int, bank: int, key: int, is_write: bool) -> int:
     return int(index)
 
 
-@kernel
+@inner
 def bucket(key: int) -> int:
     """Place of an address in a channel's filter."""
     return (key ^ (key >> 9) ^ (key >> 18)) & (FILTER - 1)
 
 
-@kernel
+@inner
 def rank_key(wait: int, order: int, code: int) -> int:
     """One number to order candidates by: clocks to wait, then order, then an 8 bit code that names the candidate."""
     return (wait << 44) | (order << 8) | code

@@ -93,13 +93,15 @@ class State(NamedTuple):
     rules: Any  # [1] RULES
     mapping: Any  # [1] MAPPING
     channels: Any  # [c] CHANNEL
+    per_bank: int | None  # the front-end, in a form that Numba compiles for: None is the unified one
 
 
 def new_state(device: Device) -> State:
     """The state at clock 0: all rows closed, all queues empty."""
     channels = np.zeros(device.geometry.channels, CHANNEL)
     _initialise(channels, device)
-    return State(rules_record(device), mapping_record(device), channels.view(np.recarray))
+    rules = rules_record(device)
+    return State(rules, mapping_record(device), channels.view(np.recarray), int(rules[0].per_bank) or None)
 
 
 def _initialise(channels: NDArray[Any], device: Device) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.hardware.dram import per_bank, unified
+from accelsim.hardware.dram import front_end
 from accelsim.hardware.dram.mapping import locate_one
 from accelsim.hardware.dram.state import ANSWERED, NEVER, NOBODY, QUEUED, REFUSED, State
-from accelsim.jit import kernel
+from accelsim.jit import inner, kernel
 
 Int64 = NDArray[np.int64]
 
@@ -56,12 +56,12 @@ def _run(
         ):
             if not flow.located:
                 _locate(mapping, flow, addresses[flow.head])
-            _offer(rules, channels[flow.channel], flow, ends, is_write[flow.head], clock, window)
+            _offer(state.per_bank, rules, channels[flow.channel], flow, ends, is_write[flow.head], clock, window)
         soonest, tick = NEVER, clock + flow.before_tick
         for number in range(channels.size):
             channel = channels[number]
             if channel.next <= tick:
-                served = per_bank.tick(rules, channel, tick) if rules.per_bank else unified.tick(rules, channel, tick)
+                served = front_end.tick(state.per_bank, rules, channel, tick)
                 if served != NOBODY:
                     _served(rules, flow, ends, channel.slots[served], tick, window)
             soonest = min(soonest, channel.next)
@@ -73,20 +73,19 @@ def _run(
         clock = max(clock + 1, following)
 
 
-@kernel
+@inner
 def _locate(mapping: Any, flow: Any, address: int) -> None:
     flow.channel, flow.bank, flow.row = locate_one(mapping, address)
     flow.key = address >> mapping.offset
     flow.located = True
 
 
-@kernel
-def _offer(rules: Any, channel: Any, flow: Any, ends: Int64, is_write: bool, clock: int, window: int) -> None:
+@inner
+def _offer(
+    per_bank: int | None, rules: Any, channel: Any, flow: Any, ends: Int64, is_write: bool, clock: int, window: int
+) -> None:
     """Offer the head request to its channel."""
-    if rules.per_bank:
-        outcome = per_bank.accept(rules, channel, flow.bank, flow.row, flow.key, is_write, clock, flow.head)
-    else:
-        outcome = unified.accept(rules, channel, flow.bank, flow.row, flow.key, is_write, clock, flow.head)
+    outcome = front_end.accept(per_bank, rules, channel, flow.bank, flow.row, flow.key, is_write, clock, flow.head)
     if outcome == REFUSED:
         flow.refused = True
         return
@@ -100,7 +99,7 @@ def _offer(rules: Any, channel: Any, flow: Any, ends: Int64, is_write: bool, clo
             _push(flow, ends, ANSWERS, clock + 2 - flow.before_tick, 1)
 
 
-@kernel
+@inner
 def _push(flow: Any, ends: Int64, which: int, clock: int, count: int) -> None:
     place = flow.last_datum if which == DATA else flow.last_answer
     ends[which, place, 0], ends[which, place, 1] = clock, count
@@ -110,7 +109,7 @@ def _push(flow: Any, ends: Int64, which: int, clock: int, count: int) -> None:
         flow.last_answer += 1
 
 
-@kernel
+@inner
 def _end_outstanding(flow: Any, ends: Int64, clock: int) -> None:
     while flow.first_datum < flow.last_datum and ends[DATA, flow.first_datum, 0] <= clock:
         flow.outstanding -= ends[DATA, flow.first_datum, 1]
@@ -120,7 +119,7 @@ def _end_outstanding(flow: Any, ends: Int64, clock: int) -> None:
         flow.first_answer += 1
 
 
-@kernel
+@inner
 def _served(rules: Any, flow: Any, ends: Int64, slot: Any, tick: int, window: int) -> None:
     """A read or write command has issued."""
     flow.commands_due -= 1
@@ -134,7 +133,7 @@ def _served(rules: Any, flow: Any, ends: Int64, slot: Any, tick: int, window: in
         _push(flow, ends, DATA, arrives + 1 - flow.before_tick, 1 + slot.merged)
 
 
-@kernel
+@inner
 def _next_offer(flow: Any, ends: Int64, clock: int, interval: int, window: int) -> int:
     """The next clock at which the head request may be offered."""
     due = clock + 1
@@ -145,7 +144,7 @@ def _next_offer(flow: Any, ends: Int64, clock: int, interval: int, window: int) 
     return int(max(due, flow.head * interval))
 
 
-@kernel
+@inner
 def _kept_writes(rules: Any, channels: Any) -> int:
     """Writes that no channel will ever send unless more arrive."""
     kept = 0

@@ -10,22 +10,22 @@ from __future__ import annotations
 from typing import Any
 
 from accelsim.hardware.dram.state import ACT, CLOSED, PRE, RD, WR
-from accelsim.jit import kernel
+from accelsim.jit import inlined, inner
 
 
-@kernel
+@inner
 def ready_at(channel: Any, number: int, command: int) -> int:
     """First clock at which ACT, PRE, RD or WR may issue on a bank, as far as timing goes."""
     return int(max(channel.bank_at[command, number], channel.rank_at[command, channel.rank[number]]))
 
 
-@kernel
+@inner
 def _bound(channel: Any, number: int, command: int, clock: int) -> None:
     """The bank may not issue `command` before `clock`."""
     channel.bank_at[command, number] = max(channel.bank_at[command, number], clock)
 
 
-@kernel
+@inner
 def _bound_group(rules: Any, channel: Any, number: int, command: int, clock: int) -> None:
     """The banks of this one's group may not issue `command` before `clock`."""
     first = channel.group[number]
@@ -33,13 +33,13 @@ def _bound_group(rules: Any, channel: Any, number: int, command: int, clock: int
         _bound(channel, other, command, clock)
 
 
-@kernel
+@inner
 def _bound_rank(channel: Any, rank: int, command: int, clock: int) -> None:
     """The banks of a rank may not issue `command` before `clock`."""
     channel.rank_at[command, rank] = max(channel.rank_at[command, rank], clock)
 
 
-@kernel
+@inner
 def activate(rules: Any, channel: Any, number: int, clock: int, row: int) -> None:
     """Open `row`. The last four activates of the rank are a ring; the oldest bounds the next (tFAW)."""
     rank = channel.ranks[channel.rank[number]]
@@ -63,7 +63,7 @@ def activate(rules: Any, channel: Any, number: int, clock: int, row: int) -> Non
     rank.open += 1
 
 
-@kernel
+@inner
 def precharge(rules: Any, channel: Any, number: int, clock: int) -> None:
     """Close the bank's row."""
     rank = channel.ranks[channel.rank[number]]
@@ -78,7 +78,7 @@ def precharge(rules: Any, channel: Any, number: int, clock: int) -> None:
         rank.active_clocks += clock - rank.active_since
 
 
-@kernel
+@inlined
 def precharge_all(rules: Any, channel: Any, number: int, clock: int) -> None:
     """Close all rows of a rank; the caller closes its banks."""
     rank = channel.ranks[number]
@@ -90,7 +90,7 @@ def precharge_all(rules: Any, channel: Any, number: int, clock: int) -> None:
     rank.active_clocks += clock - rank.active_since
 
 
-@kernel
+@inner
 def refresh(rules: Any, channel: Any, clock: int) -> None:
     """Refresh the rank whose turn it is."""
     number = channel.refresh_rank
@@ -103,7 +103,7 @@ def refresh(rules: Any, channel: Any, clock: int) -> None:
     rank.ref_at = max(rank.ref_at, clock + rules.rank_ref_act)
 
 
-@kernel
+@inner
 def column(rules: Any, channel: Any, number: int, slot: Any, clock: int) -> None:
     """Read or write for the request in `slot`, and for the reads merged with it."""
     channel.banks[number].hits += 1
@@ -118,7 +118,7 @@ def column(rules: Any, channel: Any, number: int, slot: Any, clock: int) -> None
     channel.last_read = max(channel.last_read, departs)
 
 
-@kernel
+@inlined
 def _burst(rules: Any, channel: Any, number: int, end: int) -> None:
     """A burst ends at `end`. Counts those that begin before the last one on their bus has ended: there must be none."""
     bus = channel.ranks[0 if rules.shared_bus else channel.rank[number]]
@@ -126,7 +126,7 @@ def _burst(rules: Any, channel: Any, number: int, end: int) -> None:
     bus.bus_free = end
 
 
-@kernel
+@inner
 def forward(channel: Any, clock: int) -> None:
     """A read is answered by a waiting write, in the next clock."""
     channel.forwarded += 1
@@ -135,7 +135,7 @@ def forward(channel: Any, clock: int) -> None:
     channel.last_read = max(channel.last_read, clock + 1)
 
 
-@kernel
+@inlined
 def _read(rules: Any, channel: Any, number: int, clock: int) -> None:
     own = channel.rank[number]
     rank = channel.ranks[own]
@@ -149,7 +149,7 @@ def _read(rules: Any, channel: Any, number: int, clock: int) -> None:
         _bound_other_ranks(rules, channel, own, clock + rules.other_rd_rd, clock + rules.other_rd_wr)
 
 
-@kernel
+@inlined
 def _write(rules: Any, channel: Any, number: int, clock: int) -> None:
     own = channel.rank[number]
     rank = channel.ranks[own]
@@ -165,7 +165,7 @@ def _write(rules: Any, channel: Any, number: int, clock: int) -> None:
         _bound_other_ranks(rules, channel, own, clock + rules.other_wr_rd, clock + rules.other_wr_wr)
 
 
-@kernel
+@inner
 def _bound_other_ranks(rules: Any, channel: Any, own: int, read_at: int, write_at: int) -> None:
     for rank in range(rules.ranks):
         if rank != own:

@@ -43,10 +43,10 @@ from accelsim.hardware.dram.state import (
     WR,
     WRITE,
 )
-from accelsim.jit import kernel
+from accelsim.jit import inlined, inner
 
 
-@kernel
+@inner
 def accept(rules: Any, channel: Any, bank: int, row: int, key: int, is_write: bool, clock: int, owner: int) -> int:
     """Offer a request: REFUSED when its queue is full.
 
@@ -75,7 +75,7 @@ def accept(rules: Any, channel: Any, bank: int, row: int, key: int, is_write: bo
     return QUEUED
 
 
-@kernel
+@inlined
 def _forget_if_first(rules: Any, channel: Any, kind: int, number: int, clock: int) -> None:
     """Forget a plan that the latest request, the last of a bank's list, may precede from `clock` on."""
     if channel.forced:
@@ -94,19 +94,19 @@ def _forget_if_first(rules: Any, channel: Any, kind: int, number: int, clock: in
         channel.next = min(channel.next, clock)
 
 
-@kernel
+@inner
 def _row_ready(channel: Any, number: int, clock: int) -> int:
     """When the next ACT or PRE may issue on a bank, at `clock` at the earliest."""
     return int(max(clock, channel.row_bus, timing.ready_at(channel, number, channel.row_command[number])))
 
 
-@kernel
+@inner
 def _forget_plans(channel: Any) -> None:
     channel.plans[COLUMN].at = NOBODY
     channel.plans[ROW].at = NOBODY
 
 
-@kernel
+@inner
 def tick(rules: Any, channel: Any, clock: int) -> int:
     """One clock of a channel: issue what is ready and set `next`. Returns the slot whose data moved, if any."""
     if clock >= channel.refresh_at:
@@ -124,14 +124,14 @@ def tick(rules: Any, channel: Any, clock: int) -> int:
     return served
 
 
-@kernel
+@inlined
 def _use_own_bus(rules: Any, channel: Any, clock: int, which: int) -> tuple[int, int]:
     """Row or column commands have a bus of their own. Returns when the next one issues, and the slot served."""
     _renew(rules, channel, clock, which)
     return _issue_plan(rules, channel, clock, which)
 
 
-@kernel
+@inner
 def _use_shared_bus(rules: Any, channel: Any, clock: int) -> tuple[int, int]:
     """One command a clock, of whichever plan goes first. Returns when the next one issues, and the slot served."""
     column, row = channel.plans[COLUMN], channel.plans[ROW]
@@ -146,7 +146,7 @@ def _use_shared_bus(rules: Any, channel: Any, clock: int) -> tuple[int, int]:
     return _issue_plan(rules, channel, clock, which)
 
 
-@kernel
+@inlined
 def _renew(rules: Any, channel: Any, clock: int, which: int) -> None:
     """Make a plan that was forgotten, or that did not get the bus: by now another request may go first."""
     plan = channel.plans[which]
@@ -154,7 +154,7 @@ def _renew(rules: Any, channel: Any, clock: int, which: int) -> None:
         choose(rules, channel, clock, plan, which == COLUMN)
 
 
-@kernel
+@inner
 def _issue_plan(rules: Any, channel: Any, clock: int, which: int) -> tuple[int, int]:
     """Issue a plan if its clock has come. Returns that clock, and the slot whose data moved."""
     plan = channel.plans[which]
@@ -167,7 +167,7 @@ def _issue_plan(rules: Any, channel: Any, clock: int, which: int) -> tuple[int, 
     return clock, served
 
 
-@kernel
+@inlined
 def _other_plan_holds(rules: Any, channel: Any, clock: int, issued: Any, other: Any) -> bool:
     """True if the row plan still stands after a column command was issued, or the other way round."""
     number, command = issued.bank, issued.command
@@ -183,7 +183,7 @@ def _other_plan_holds(rules: Any, channel: Any, clock: int, issued: Any, other: 
     return bool(_row_ready(channel, number, clock) > other.at)  # a row command of this bank comes into view
 
 
-@kernel
+@inner
 def _lpddr5_goes_first(rules: Any, channel: Any, clock: int, plan: Any) -> bool:
     """Issue what LPDDR5 adds: the second half of an activate, or the start of the data clock before a column command.
 
@@ -210,7 +210,7 @@ def _lpddr5_goes_first(rules: Any, channel: Any, clock: int, plan: Any) -> bool:
     return False
 
 
-@kernel
+@inner
 def _issue(rules: Any, channel: Any, clock: int, command: int, number: int, kind: int) -> int:
     """Issue the chosen command on a bank (or rank). Returns the slot whose data it moves, else NOBODY."""
     if command == REF:
@@ -227,14 +227,14 @@ def _issue(rules: Any, channel: Any, clock: int, command: int, number: int, kind
     return NOBODY
 
 
-@kernel
+@inner
 def _row_changed(channel: Any, number: int) -> None:
     row_changed(channel, READ, number)
     row_changed(channel, WRITE, number)
     _note_candidates(channel, number)
 
 
-@kernel
+@inner
 def _note_candidates(channel: Any, number: int) -> None:
     """Note what `_choose_waiting` needs of a bank's oldest misses, after the bank or one of its lists has changed."""
     bank = channel.banks[number]
@@ -246,7 +246,7 @@ def _note_candidates(channel: Any, number: int) -> None:
         channel.miss_key[kind, number] = rank_key(0, order, command << 6 | number) if is_candidate else NEVER
 
 
-@kernel
+@inlined
 def _precharge_all(rules: Any, channel: Any, clock: int, rank: int) -> None:
     timing.precharge_all(rules, channel, rank, clock)
     size = rules.groups * rules.banks_per_group
@@ -255,7 +255,7 @@ def _precharge_all(rules: Any, channel: Any, clock: int, rank: int) -> None:
         _row_changed(channel, number)
 
 
-@kernel
+@inlined
 def _activate(rules: Any, channel: Any, clock: int, number: int, kind: int) -> None:
     """Open the row of the bank's oldest request, which leaves its queue and stays at the bank."""
     bank = channel.banks[number]
@@ -268,7 +268,7 @@ def _activate(rules: Any, channel: Any, clock: int, number: int, kind: int) -> N
     channel.occupied_count[BANK_QUEUE] = place + 1
 
 
-@kernel
+@inner
 def _leave_queue(channel: Any, kind: int, number: int, before: int) -> int:
     slot = unlink(channel, kind, number, before)
     if kind == WRITE:
@@ -279,7 +279,7 @@ def _leave_queue(channel: Any, kind: int, number: int, before: int) -> int:
     return slot
 
 
-@kernel
+@inlined
 def _column(rules: Any, channel: Any, clock: int, command: int, number: int, kind: int) -> int:
     """Read or write for the request at the bank, or for the oldest hit of the queue."""
     bank = channel.banks[number]
@@ -297,7 +297,7 @@ def _column(rules: Any, channel: Any, clock: int, command: int, number: int, kin
     return int(slot)
 
 
-@kernel
+@inlined
 def _leave_bank(channel: Any, bank: Any, number: int) -> None:
     bank.active = NOBODY
     place, last = 0, channel.occupied_count[BANK_QUEUE] - 1

@@ -1,4 +1,5 @@
 from fractions import Fraction
+from math import ceil
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from accelsim.errors import InputError
 from accelsim.hardware.dram import Controller, Device, preset, simulate_requests
 from accelsim.hardware.dram.dma import DONE, RELEASED, Memory, advance, drain, submit
 from accelsim.hardware.dram.system import DramSystem, memory_stats, new_memory
+from accelsim.hardware.dram.system import transactions as transactions_of
 
 DDR4 = preset("ddr4_2400")
 DEVICES = [DDR4, preset("ddr4_2400", controller=Controller(front_end="per_bank")), preset("hbm2_2000", channels=4)]
@@ -171,6 +173,43 @@ def test_rows_are_fetched_by_whole_transactions() -> None:
     memory = memory_of(DDR4, OWN_CLOCK, 1, 8)
     play(memory, [[(False, 60, 2, 8, 128)]])  # bytes 60 to 67 and 188 to 195: two transactions each
     assert memory_stats(DDR4, memory, 1000).commands["RD"] == 4
+
+
+@given(st.lists(long_tasks | tasks, min_size=1, max_size=4), st.sampled_from([32, 64, 256]))
+def test_transactions_are_those_that_hold_a_byte_of_a_row(drawn: list, size: int) -> None:
+    chosen = [task for some in drawn for task in some]
+    requests = np.array([task[1:] for task in chosen], np.int64).T
+    assert transactions_of(requests, size).tolist() == [transactions(task, size) for task in chosen]
+
+
+def paced(bytes_per_clock: object, path_clocks: int = 0) -> Memory:
+    """DDR4 behind a way that carries `bytes_per_clock`; core cycles are DRAM clocks."""
+    way = {"bytes_per_clock": Fraction(bytes_per_clock), "path_clocks": path_clocks}  # type: ignore[arg-type]
+    return new_memory(DramSystem(DDR4, OWN_CLOCK, 512, **way), 1)
+
+
+@pytest.mark.parametrize(("bytes_per_clock", "clocks"), [("64/9", 9 * 100), ("128/19", 950), ("1/2", 128 * 100)])
+def test_a_narrow_way_carries_a_transaction_each_time_its_bytes_have_passed(
+    bytes_per_clock: object, clocks: int
+) -> None:
+    """The i-th transaction is accepted in clock ceil(i x 64 / bytes a clock)."""
+    events = play(paced(bytes_per_clock), [[(False, 0, 1, 6400, 6400)]])
+    first = ceil(64 / Fraction(bytes_per_clock))  # type: ignore[arg-type]
+    assert [event for event in events if event[2] == RELEASED] == [(clocks, 0, RELEASED, first - 1)]
+
+
+def test_what_a_narrow_way_could_have_carried_in_a_pause_is_lost() -> None:
+    one, ten = (False, 0, 1, 64, 64), (False, 4096, 1, 640, 640)
+    events = play(paced("64/9"), [[one, ten]], gap=1000)
+    released = [cycle for cycle, _, what, _ in events if what == RELEASED]
+    assert released == [9, 9 + 1000 + 9 * 10]
+
+
+def test_the_way_to_the_core_delays_each_datum_and_no_release() -> None:
+    task = (False, 0, 1, 640, 640)
+    (near_release, near_done), (far_release, far_done) = (play(paced(64, path), [[task]]) for path in (0, 17))
+    assert near_release == far_release
+    assert far_done[0] == near_done[0] + 17
 
 
 @pytest.mark.parametrize(
