@@ -84,13 +84,14 @@ def one_large_layer(sequence: int, capacity_kib: int) -> dict[str, Any]:
     """A BERT-Large layer on 32 x 32, alone in a process of its own: MACs, tasks and peak memory."""
     keys = {"array.rows": 32, "array.cols": 32, "scratchpad.capacity_kib": capacity_kib}
     arguments = [sys.executable, "-c", ONE_LAYER, f"bert_large_fwd_b1_s{sequence}", json.dumps(keys)]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=240)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def test_d16_a_large_layer_needs_little_memory_however_long_the_sequence() -> None:
     pytest.importorskip("resource", reason="peak memory of a process is read on Unix only")
+    one_large_layer(128, 3 * 8192)  # compiles the kernels, which takes more memory than any run
     long, short = (one_large_layer(sequence, 3 * 8192) for sequence in (512, 128))
     assert long["macs"] == 4 * 512 * 1024**2 + 2 * 512 * 512 * 1024 + 2 * 512 * 1024 * 4096
     assert long["peak_kib"] < 500_000
