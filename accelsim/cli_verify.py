@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from accelsim.cli_options import load_work, named_file, options
+from accelsim.cli_options import named_file, options
 from accelsim.cli_progress import StderrProgress
 from accelsim.cli_table import print_table
 from accelsim.report.numbers import printable
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accelsim.engine.random_programs import Comparison
-    from accelsim.engine.timeline import Progress
     from accelsim.validation.model import Checked, Row
 
 REPORT = "reports/validation"
@@ -177,7 +176,7 @@ def engines(
     """
     from accelsim.arch import list_archs
     from accelsim.engine.random_programs import verify as verify_random
-    from accelsim.validation.parts.engines import ARCH_FAST, LAYERS_FAST, PROGRAMS, PROGRAMS_FAST
+    from accelsim.validation.parts.engines import ARCH_FAST, LAYERS_FAST, PROGRAMS, PROGRAMS_FAST, compared
 
     fast, output = _with_options_before(fast, output)
     folder = _folder(output)
@@ -187,25 +186,10 @@ def engines(
         archs, layers = archs or (ARCH_FAST,), layers or LAYERS_FAST
     with StderrProgress() as progress:
         random_rows = verify_random(count, seed, progress)
-        real_rows = list(_real_programs(archs or list_archs(), traces, layers, progress))
+        real_rows = list(compared(archs or list_archs(), traces, layers, progress))
     _print_engines(seed, random_rows, real_rows)
     _write(folder, [_checked_engines(random_rows, real_rows)], fast)
     _end_engines(random_rows + real_rows)
-
-
-def _real_programs(
-    archs: Sequence[str], traces: Sequence[str], layers: str | None, progress: Progress
-) -> Iterator[Comparison]:
-    from accelsim.arch import load_arch
-    from accelsim.compile import compile_program
-    from accelsim.engine.random_programs import compare
-
-    for trace_name in traces:
-        for arch_name in archs:
-            name = printable(f"{trace_name} on {arch_name}")
-            progress(f"comparing {name}")
-            program = compile_program(load_arch(arch_name), load_work(trace_name, layers))
-            yield compare(program, name, progress)
 
 
 def _print_engines(seed: int, random_rows: Sequence[Comparison], real_rows: Sequence[Comparison]) -> None:
@@ -214,7 +198,7 @@ def _print_engines(seed: int, random_rows: Sequence[Comparison], real_rows: Sequ
     click.echo(many if count else "no random Programs")
     for row in real_rows:
         size = f"{row.tasks:,} tasks, {row.edges:,} edges, {row.total_cycles:,} cycles"
-        click.echo(f"{row.name}: {size}, {_verdict(row)}")
+        click.echo(f"{printable(row.name)}: {size}, {_verdict(row)}")
 
 
 def _checked_engines(random_rows: Sequence[Comparison], real_rows: Sequence[Comparison]) -> Checked:
@@ -231,7 +215,7 @@ def _verdict(row: Comparison) -> str:
 def _end_engines(rows: Sequence[Comparison]) -> None:
     different = [row for row in rows if row.difference is not None]
     for row in different:
-        click.echo(f"{row.name}: {_verdict(row)}", err=True)
+        click.echo(f"{printable(row.name)}: {_verdict(row)}", err=True)
     if different:
         click.echo(f"The engines differ on {len(different)} of {len(rows)} Programs.", err=True)
         raise click.exceptions.Exit(1)

@@ -1,4 +1,5 @@
-"""Output files that are whole or not there: written under a temporary name beside the target, then renamed."""
+"""Output files that are whole or not there (written under a temporary name beside the target, then renamed), and pages
+of which a part is made."""
 
 from __future__ import annotations
 
@@ -92,3 +93,9 @@ def _unwritable(path: str | Path, error: OSError) -> InputError:
     return InputError(
         f"cannot be written ({reason})", where=str(path), remedy="give a path in a folder that exists and is writable"
     )
+
+
+def between_marks(text: str, begin: str, end: str, made: str) -> str:
+    """`text` with `made` in place of what stands between its two marks; each mark stands in it once."""
+    before, rest = text.split(begin)
+    return before + begin + made + end + rest.split(end)[1]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from accelsim.arch.describe import reference_table
 from accelsim.arch.schema import schema_text
+from accelsim.files import between_marks
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _BEGIN, _END = "<!-- keys: begin -->\n", "<!-- keys: end -->"
@@ -14,10 +15,8 @@ _BEGIN, _END = "<!-- keys: begin -->\n", "<!-- keys: end -->"
 def generated() -> dict[Path, str]:
     """The files that are made from the models, whole, with the text they should hold."""
     page = (DOCS / "arch.md").read_text(encoding="utf-8")
-    before, rest = page.split(_BEGIN)
-    after = rest.split(_END)[1]
     return {
-        DOCS / "arch.md": before + _BEGIN + reference_table() + _END + after,
+        DOCS / "arch.md": between_marks(page, _BEGIN, _END, reference_table()),
         DOCS / "schema" / "arch.schema.json": schema_text(),
     }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from accelsim.energy.table import Entry, SourcedTable, area_table, load_table
 from accelsim.energy.value import Value, at_node
+from accelsim.files import between_marks
 
 PAGES: Mapping[Path, SourcedTable] = {
     Path("docs") / "energy.md": load_table("tpu_v4i_7nm"),
@@ -18,8 +19,7 @@ BEGIN, END = "<!-- entries: made by python -m accelsim.energy.reference -->\n", 
 
 def page(text: str, table: SourcedTable) -> str:
     """The page `text` with everything between its two marks made anew from the table."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + entries_tables(table) + END + rest.split(END)[1]
+    return between_marks(text, BEGIN, END, entries_tables(table))
 
 
 def entries_tables(table: SourcedTable) -> str:

@@ -16,7 +16,6 @@ from accelsim.engine.timeline import Timeline
 from accelsim.engine.units import NOBODY, State, Tasks, fill_queues, run_ahead, turn_to_next, wake
 from accelsim.errors import InternalError
 from accelsim.hardware.dram import dma
-from accelsim.hardware.dram.state import NEVER
 from accelsim.hardware.dram.system import DramSystem, memory_stats, new_memory, transactions
 from accelsim.jit import kernel
 
@@ -78,7 +77,7 @@ def sweep_commands(
                 )  # fmt: skip
         if channel.pending == 0:
             return
-        for place in range(dma.advance(memory, NEVER // channel.dram)):
+        for place in range(dma.advance(memory, dma.last_cycle(channel))):
             event = channel.due[place]
             task = event.task
             served[task] = event.served

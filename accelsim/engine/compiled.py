@@ -53,8 +53,9 @@ def run(program: Program, progress: Progress | None = None, name: str = "program
     """Simulate `program` with Numba. Raises as `engine.run`."""
     check(program, name)
     tasks, state, directions = tasks_of(program), state_of(program), _directions(program)
-    kernels = {True: sweep_commands, False: sweep if (directions.cycles == QUEUED).any() else fixed_pass}
-    chosen = kernels[program.memory.model == "command"]
+    chosen: Any = sweep if (directions.cycles == QUEUED).any() else fixed_pass
+    if program.memory.model == "command":
+        chosen = sweep_commands
     if progress is not None:
         _announce(program, chosen, progress)
     if chosen is sweep_commands:

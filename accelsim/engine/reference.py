@@ -21,7 +21,6 @@ from accelsim.engine.limits import check
 from accelsim.engine.service import rate_of, service_times
 from accelsim.engine.timeline import Timeline
 from accelsim.hardware.dram import dma
-from accelsim.hardware.dram.state import NEVER
 
 Process = Generator[simpy.Event, object, None]
 
@@ -53,7 +52,6 @@ class _Run:
         self.signals = [[self.env.event() for _ in range(program.size)] for _ in (START, RELEASED, DONE)]
         self.times = np.full((3, program.size), -1, dtype=np.int64)
         self.served = np.full(program.size, -1, dtype=np.int64)
-        self.service = service_times(program)
         self.presented: list[int] = []  # requests that the server has not seen yet
         self.bell = self.env.event()  # rings when a request is presented
 
@@ -123,14 +121,14 @@ class _Run:
         It looks only once all other events of the cycle have settled. Nothing that it grants takes no time, so no
         further request can come in that cycle.
         """
-        free = Fraction(0)
+        free, service = Fraction(0), service_times(self.program)
         while True:
             yield self.bell
             self.bell = self.env.event()
             yield _Settled(self.env)
             for task in sorted(self.presented):
                 begin = max(free, Fraction(self.env.now))
-                free = begin + self.service.of(task)
+                free = begin + service.of(task)
                 self.serve(task, begin, free, self.latency(task))
             self.presented.clear()
 
@@ -182,7 +180,7 @@ class _RunByCommand(_Run):
 
     def advance(self, following: float) -> int:
         """Run the DRAM to its next event, or to SimPy's `following` one. Returns how many events it had."""
-        limit = NEVER // int(self.memory.dma[0]["dram"]) if following == inf else int(following)
+        limit = dma.last_cycle(self.memory.dma[0]) if following == inf else int(following)
         count = dma.advance(self.memory, limit)
         for event in self.memory.dma[0]["due"][:count]:
             task, what = int(event["task"]), RELEASED if event["what"] == dma.RELEASED else DONE

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import fsum
 from operator import add, mul
 from typing import TYPE_CHECKING
 
 from accelsim.energy import Price
-from accelsim.measure.prices import PriceList, area_prices, memories
+from accelsim.measure.prices import PriceList, Spread, added, area_prices, memories
 from accelsim.trace.model import DTYPE_BYTES
 
 if TYPE_CHECKING:
     from accelsim.arch.spec import Arch
 
-Spread = tuple[float, float, float]  # low, nominal, high
 UM2_PER_MM2 = 1e6
 # The array's entry for a MAC of dtypes that have no multiplier of their own.
 _MAC_DTYPE = {"bool": "int8"}
@@ -37,8 +35,7 @@ class AreaReport:
     @property
     def total_mm2(self) -> Spread:
         """(low, nominal, high) of all components together."""
-        low, nominal, high = (fsum(spread[i] for spread in self.by_component.values()) for i in range(3))
-        return low, nominal, high
+        return added(self.by_component.values())
 
 
 def area_of(arch: Arch) -> AreaReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import fsum
@@ -17,7 +17,7 @@ from accelsim.engine.timeline import Timeline
 from accelsim.errors import InternalError
 from accelsim.measure.dram_energy import Term, by_bytes, by_commands, has_own_standby
 from accelsim.measure.operators import OperatorSums, operator_sums
-from accelsim.measure.prices import PriceList, price_list
+from accelsim.measure.prices import PriceList, Spread, added, price_list
 from accelsim.trace.model import DTYPE_BYTES, Op, Trace
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["ACCESSES", "EnergyReport", "PriceList", "bits_moved", "energy_from_sums", "energy_of", "price_list"]
 
 Counts = Sequence[int | Fraction]  # one exact count an operator; not whole where several share what was counted once
-Spread = tuple[float, float, float]  # low, nominal, high
 
 # What an access counter costs: component, counters, entry of the energy table. Bytes, elements (accumulator: times its
 # width) or lane operations, as COUNTERS says.
@@ -64,7 +63,7 @@ class EnergyReport:
     @property
     def total_pj(self) -> Spread:
         """(low, nominal, high) of all components together."""
-        return _added(self.by_component.values())
+        return added(self.by_component.values())
 
 
 def energy_of(
@@ -90,7 +89,7 @@ def energy_from_sums(
         parts.setdefault(component, []).append(_times(price, sum(counts)))
     operators = zip(*(_charged(counts, price.nominal) for _, counts, price in terms), strict=True)
     return EnergyReport(
-        by_component={component: _added(charged) for component, charged in parts.items()},
+        by_component={component: added(charged) for component, charged in parts.items()},
         by_operator=np.array([fsum(row) for row in operators], np.float64),
         prices=prices.used,
     )
@@ -196,10 +195,4 @@ def _charged(counts: Counts, price: float) -> list[float]:
 
 def _times(price: Price, count: int | Fraction) -> Spread:
     low, nominal, high = (float(count) * each for each in price.spread)
-    return low, nominal, high
-
-
-def _added(spreads: Iterable[Spread]) -> Spread:
-    rows = list(spreads)
-    low, nominal, high = (fsum(row[i] for row in rows) for i in range(3))
     return low, nominal, high

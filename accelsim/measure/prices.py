@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import fsum
 from typing import TYPE_CHECKING
 
 from accelsim.energy import OVERRIDE, Memory, Price, SourcedTable, area_table, load_table
@@ -11,6 +12,8 @@ from accelsim.errors import InputError
 
 if TYPE_CHECKING:
     from accelsim.arch.spec import Arch, Estimate
+
+Spread = tuple[float, float, float]  # low, nominal, high
 
 WIDEST_BITS = 1024.0  # the widest memory that CACTI computed: what an unlimited bandwidth is taken for
 
@@ -23,11 +26,6 @@ class PriceList:
     table: SourcedTable
     overrides: Mapping[str, Estimate]
     used: dict[str, Price] = field(default_factory=dict)
-
-    @property
-    def sources(self) -> Mapping[str, str]:
-        """For each entry that was asked for how its number is known."""
-        return {key: price.kind for key, price in self.used.items()}
 
     def price(self, key: str) -> Price:
         """What the entry `key` costs on this machine. Raises InputError when the table has no such entry."""
@@ -103,6 +101,13 @@ def memories(arch: Arch) -> dict[str, Memory]:
         width = WIDEST_BITS if per_cycle is None else max(8.0, float(8 * per_cycle))
         found["level2"] = Memory(arch.second_level.capacity_kib * 1024, width, cell)
     return found
+
+
+def added(spreads: Iterable[Spread]) -> Spread:
+    """Sum of the lows, of the nominals and of the highs."""
+    rows = list(spreads)
+    low, nominal, high = (fsum(row[i] for row in rows) for i in range(3))
+    return low, nominal, high
 
 
 def _checked(prices: PriceList) -> PriceList:

@@ -14,14 +14,14 @@ import yaml
 
 from accelsim.arch import load_arch
 from accelsim.energy import Memory, load_table
+from accelsim.files import between_marks
 from accelsim.measure.area import area_of
 from accelsim.measure.energy import bits_moved
-from accelsim.measure.prices import price_list
+from accelsim.measure.prices import Spread, added, price_list
 
 if TYPE_CHECKING:
     from accelsim.arch.spec import Arch
 
-Spread = tuple[float, float, float]  # low, nominal, high
 BEGIN, END = "<!-- references: made by python -m accelsim.measure.references -->\n", "<!-- end of references -->\n"
 PAGES: Mapping[Path, tuple[str, ...]] = {
     Path("docs") / "energy_sources.md": ("energy", "sram", "dram", "power"),
@@ -98,8 +98,7 @@ def full_load_power(arch: Arch, dtype: str) -> Spread:
     }
     watts = [prices.price(key).times(count * float(arch.clock_hz) * 1e-12) for key, count in per_cycle.items()]
     watts += [prices.price(key).times(count * 1e-3) for key, count in leaking.items()]
-    low, nominal, high = (sum(price.spread[i] for price in watts) for i in range(3))
-    return low, nominal, high
+    return added(price.spread for price in watts)
 
 
 _Row = Mapping[str, Any]
@@ -137,8 +136,7 @@ _PARTS = {"energy": _energy, "sram": _sram, "dram": _dram, "power": _power, "are
 
 def page(text: str, parts: Collection[str]) -> str:
     """The page `text` with the table between its two marks made anew from the rows of `parts`."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + _markdown(parts) + END + rest.split(END)[1]
+    return between_marks(text, BEGIN, END, _markdown(parts))
 
 
 def _markdown(parts: Collection[str]) -> str:

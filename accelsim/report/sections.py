@@ -86,16 +86,12 @@ def machine_lines(data: Data, width: int) -> list[str]:
     rate = "unlimited" if peak is None else f"{peak:g} GB/s"
     memory = "ideal memory" if dram["model"] == "ideal" else f"{dram['preset']} {rate}"
     shape = f"{count}{array['rows']}x{array['cols']} {array['dataflow']}"
-    facts = f"({shape}, {_plain(arch['clock_mhz'])} MHz, {memory})"
+    facts = f"({shape}, {arch['clock_mhz']:g} MHz, {memory})"
     name = printable(data["provenance"]["trace"]["name"])
     machine = shortened(f" on {printable(arch['name'])}", width // 2)
     if len(name + machine) + 1 + len(facts) <= width:
         return [f"{name}{machine} {facts}"]
     return [shortened(name, width - len(machine)) + machine, f"  {shortened(facts, width - 2)}"]
-
-
-def _plain(value: float | str) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else str(value).lstrip(".")
 
 
 def path_rows(data: Data) -> list[tuple[str, int]]:

@@ -15,8 +15,10 @@ from accelsim.arch.describe import describe, unused_keys
 from accelsim.arch.presets import dram_presets
 from accelsim.arch.reference import generated
 from accelsim.arch.schema import arch_schema
+from accelsim.arch.sections import MAX_DMA_QUEUES, MAX_OUTSTANDING
 from accelsim.arch.units import DTYPES, canonical_pair, exact
 from accelsim.errors import InputError
+from accelsim.hardware.dram import dma
 from accelsim.shipped import shipped
 from accelsim.trace.model import DTYPE_BYTES
 
@@ -190,3 +192,7 @@ def test_a_config_error_needs_no_heavy_import() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_limits_of_dma_are_those_of_the_dram_model() -> None:
+    assert (MAX_DMA_QUEUES, MAX_OUTSTANDING) == (dma.MAX_QUEUES, dma.MAX_IN_FLIGHT)

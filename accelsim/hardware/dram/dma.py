@@ -93,6 +93,12 @@ def to_dram(dma: Any, cycle: int) -> int:
     return int((cycle * dma.dram + dma.core - 1) // dma.core)
 
 
+@kernel
+def last_cycle(dma: Any) -> int:
+    """A limit for `advance` that no run reaches: the last core cycle whose clock is before NEVER."""
+    return int(NEVER // dma.dram)
+
+
 @inner
 def _to_core(dma: Any, clock: int) -> int:
     return int((clock * dma.core + dma.dram - 1) // dma.dram)

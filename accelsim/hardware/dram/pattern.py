@@ -21,8 +21,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.hardware.dram.dma import DONE, Memory, advance, drain, submit
-from accelsim.hardware.dram.state import NEVER, NOBODY
+from accelsim.hardware.dram.dma import DONE, Memory, advance, drain, last_cycle, submit
+from accelsim.hardware.dram.state import NOBODY
 from accelsim.hardware.dram.system import DramSystem, new_memory, transactions
 from accelsim.jit import inner, kernel
 
@@ -159,7 +159,7 @@ def _run(
         if first[number] != NOBODY:
             _present(memory, queue, is_write, requests, first[number], number * apart)
     while dma.pending > 0:
-        for place in range(advance(memory, NEVER // dma.dram)):
+        for place in range(advance(memory, last_cycle(dma))):
             event = dma.due[place]
             if event.what == DONE:
                 last = last if is_write[event.task] else max(last, event.cycle)

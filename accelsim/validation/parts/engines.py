@@ -22,12 +22,22 @@ REAL = ReferenceSet("compiled Programs", "compiled Programs", "the machines and 
 def rows(fast: bool, progress: Progress) -> Iterator[Row]:
     """Drawn Programs, and a whole small model on every shipped machine (its first layer on one)."""
     yield from rows_of(DRAWN, verify(PROGRAMS_FAST if fast else PROGRAMS, 0, progress))
-    trace = load_trace(TRACE)
-    if fast:
-        trace = slice_layers(trace, *parse_layers(LAYERS_FAST))
-    for name in [ARCH_FAST] if fast else list_archs():
-        progress(f"engines: {TRACE} on {name}")
-        yield from rows_of(REAL, [compare(compile_program(load_arch(name), trace), f"{TRACE} on {name}", progress)])
+    archs, layers = ([ARCH_FAST], LAYERS_FAST) if fast else (list_archs(), None)
+    yield from rows_of(REAL, compared(archs, [TRACE], layers, progress))
+
+
+def compared(
+    archs: Iterable[str], traces: Iterable[str], layers: str | None, progress: Progress
+) -> Iterator[Comparison]:
+    """Both engines on each trace (or its `layers`, as "first:last") on each machine."""
+    machines = {name: load_arch(name) for name in archs}
+    for trace_name in traces:
+        trace = load_trace(trace_name)
+        work = trace if layers is None else slice_layers(trace, *parse_layers(layers))
+        for arch_name, machine in machines.items():
+            name = f"{trace_name} on {arch_name}"
+            progress(f"comparing {name}")
+            yield compare(compile_program(machine, work), name, progress)
 
 
 def rows_of(reference_set: ReferenceSet, comparisons: Iterable[Comparison]) -> Iterator[Row]:
