@@ -253,4 +253,6 @@ def _choices(plan: OperatorPlan, folded: Iterable[int]) -> str:
         roles.setdefault(place, []).append(role)
     parts = [f"{place}: {' '.join(names)}" for place, names in roles.items()]
     named = {"held whole": plan.resident, "with": [str(op) for op in folded], "passes": plan.passes}
-    return "; ".join(parts + [f"{name}: {' '.join(items)}" for name, items in named.items() if items])
+    parts += [f"{name}: {' '.join(items)}" for name, items in named.items() if items]
+    parts += [f"on: {plan.unit}"] if plan.unit not in (None, "vector") else []
+    return "; ".join(parts + ([f"not attached: {plan.note}"] if plan.note else []))

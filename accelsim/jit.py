@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -33,6 +34,7 @@ COMPILING = "compiling the simulation kernels (first run only)..."
 
 _PACKAGE = Path(__file__).parent
 _PREFIX = "kernels-"
+_IMPORTED = re.compile(rb"^from (accelsim[.\w]*) import", re.MULTILINE)
 _KEEP_SECONDS = 30 * 24 * 3600
 _OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy"}
 _NARROW = {int8, int16, int32, uint8, uint16, uint32}  # integers that an int64 holds
@@ -127,9 +129,25 @@ def cache_folder() -> Path | None:
 
 
 def kernel_sources() -> list[Path]:
-    """Every file of the package that contains kernels, in a fixed order."""
+    """Every file of the package that contains kernels, and those that they import names from, in a fixed order.
+
+    A kernel holds the constants that it reads, wherever they were defined, as they were when it was compiled.
+    """
     marks = (b"@kernel", b"@inner", b"@inlined", b"njit")
-    return [path for path in sorted(_PACKAGE.rglob("*.py")) if any(mark in path.read_bytes() for mark in marks)]
+    texts = {path: path.read_bytes() for path in _PACKAGE.rglob("*.py")}
+    found: set[Path] = set()
+    pending = {path for path, text in texts.items() if any(mark in text for mark in marks)}
+    while pending:
+        found |= pending
+        named = (name.decode() for path in pending for name in _IMPORTED.findall(texts[path]))
+        pending = {path for name in named for path in _files_of(name)} & texts.keys() - found
+    return sorted(found)
+
+
+def _files_of(module: str) -> tuple[Path, Path]:
+    """Where a module of the package may lie: a file, or a folder's `__init__`."""
+    place = _PACKAGE.parent.joinpath(*module.split("."))
+    return place.with_suffix(".py"), place / "__init__.py"
 
 
 def _cache_root() -> Path:

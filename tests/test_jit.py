@@ -102,6 +102,22 @@ def test_the_folder_changes_with_any_kernel_source(root: Path, monkeypatch: pyte
     assert jit._fingerprint() != before
 
 
+def test_the_folder_changes_with_a_constant_that_a_kernel_reads(
+    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "accelsim"
+    (package / "room").mkdir(parents=True)
+    (package / "room" / "kernels.py").write_text("from accelsim.words import NAMES\n@kernel\ndef one(): ...\n")
+    words, folder = package / "words.py", package / "room" / "__init__.py"
+    words.write_text("from accelsim.room import more\nNAMES = 'a', 'b'\n")
+    folder.write_text("more = ()\n")
+    monkeypatch.setattr(jit, "_PACKAGE", package)
+    assert jit.kernel_sources() == sorted((package / "room" / "kernels.py", words, folder))
+    before = jit._fingerprint()
+    words.write_text("from accelsim.room import more\nNAMES = 'b', 'a'\n")
+    assert jit._fingerprint() != before
+
+
 def test_integers_from_a_kernel_need_one_compilation() -> None:
     inner = jit.inner(twice)
 

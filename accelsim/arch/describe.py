@@ -46,6 +46,7 @@ def unused_keys(arch: Arch) -> dict[str, str]:
             f"dram.{key}": "" if arch.dram.by_command else f"dram.model {model} has no commands"
             for key in ("mapping", "channel_xor", "scheduler", "front_end", "refresh")
         },
+        **{key: reason for key in keys() if key.startswith("host.") and (reason := _host_unused(arch))},
         "dram.channels": _channels_unused(arch),
         "dram.bandwidth_gbps": "dram.model ideal takes no time" if model == "ideal" else "",
         "dram.latency_ns": "dram.model ideal takes no time" if model == "ideal" else "",
@@ -72,6 +73,10 @@ def _default(info: FieldInfo) -> str:
         return "each key's"
     shown = {True: "true", False: "false"}[default] if isinstance(default, bool) else default
     return "`none`" if default is None else f"`{shown}`" if shown != "" else ""
+
+
+def _host_unused(arch: Arch) -> str:
+    return "the vector unit does that work" if arch.host is not None and arch.vector is not None else ""
 
 
 def _channels_unused(arch: Arch) -> str:

@@ -286,41 +286,6 @@ class Dram(Section):
         return dram_presets()[self.preset]
 
 
-class SpecialUnit(Section):
-    """A pipeline that takes rows of one operator kind (not yet supported)."""
-
-    elements_per_cycle: float = number(high=1e6, unit="elements/cycle", about="elements taken a cycle")
-    latency: int = whole(low=0, high=10**6, unit="cycles", about="from a row's last element to its first result")
-    passes: int = whole(1, low=1, high=2, about="one pass (online maximum) or two")
-    attach: Literal["array_output", "scratchpad"] = text("scratchpad", about="where its rows come from")
-
-
-class Special(Section):
-    """Dedicated units beside the vector unit (not yet supported)."""
-
-    softmax: SpecialUnit | None = text(None, about="softmax unit", expected="a mapping of keys")
-    layernorm: SpecialUnit | None = text(None, about="LayerNorm unit", expected="a mapping of keys")
-    gelu: SpecialUnit | None = text(None, about="GELU unit", expected="a mapping of keys")
-
-
-class NearMemory(Section):
-    """Compute units inside the memory (not yet supported)."""
-
-    units: int = whole(low=1, high=65536, about="units per channel")
-    where: Literal["bank", "bank_group", "channel"] = text(about="level at which a unit sits")
-    rate: DtypeRates = text(about="operations a cycle of a unit, by dtype", expected="a mapping of dtypes to rates")
-    operators: list[str] = text([], about="operator kinds it takes", expected="a list of operator kinds")
-
-
-class Links(Section):
-    """Connections between chips (not yet supported)."""
-
-    chips: int = whole(low=1, high=65536, about="chips that work together")
-    topology: Literal["ring", "torus", "mesh", "switch"] = text(about="how they are connected")
-    bandwidth_gbps: Unlimited = unlimited(unit="1e9 bytes/s", about="bandwidth of one link, each direction")
-    latency_ns: float = number(high=1e9, unit="ns", about="of one hop", zero=True)
-
-
 class Estimate(Section):
     """A number with its spread. A plain number in the file means low = nominal = high."""
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PrivateAttr, field_validator, model_validator
 
 from accelsim.arch.document import parent
+from accelsim.arch.optional import Host, Links, NearMemory, Special, SpecialUnit
 from accelsim.arch.sections import (
     MAX_DMA_QUEUES,
     MAX_OUTSTANDING,
@@ -21,29 +22,22 @@ from accelsim.arch.sections import (
     Dram,
     Energy,
     Estimate,
-    Links,
-    NearMemory,
     Scratchpad,
     SecondLevel,
     Section,
-    Special,
     Vector,
 )
-from accelsim.arch.units import exact, number, plain_number, refusal, text, whole
+from accelsim.arch.units import exact, none_section, number, plain_number, refusal, text, whole
 from accelsim.errors import InputError
 
 __all__ = [
-    "Accumulator", "Arch", "Area", "Array", "Dma", "Dram", "Energy", "Estimate", "Links", "NearMemory", "Scratchpad",
-    "SecondLevel", "Section", "Special", "Vector",
+    "Accumulator", "Arch", "Area", "Array", "Dma", "Dram", "Energy", "Estimate", "Host", "Links", "NearMemory",
+    "Scratchpad", "SecondLevel", "Section", "Special", "SpecialUnit", "Vector",
 ]  # fmt: skip
 
 
-def _none(value: Any) -> Any:
-    return None if isinstance(value, str) and value == "none" else value
-
-
 def _not_yet(value: Any) -> Any:
-    if _none(value) is not None:
+    if none_section(value) is not None:
         raise refusal(NOT_YET, remedy="remove it or write `none`")
     return None
 
@@ -57,12 +51,17 @@ class Arch(Section):
     cores: int = whole(1, low=1, high=1024, about="cores (more than 1: not yet supported)")
     array: Array = text(about="systolic arrays", expected="a mapping of keys")
     accumulator: Accumulator = text(about="accumulator memory", expected="a mapping of keys")
-    vector: Vector = text(about="vector unit", expected="a mapping of keys")
-    special: Annotated[Special | None, BeforeValidator(_not_yet)] = text(
-        None, about="dedicated units (not yet supported)", expected="`none`"
+    vector: Annotated[Vector | None, BeforeValidator(none_section)] = text(
+        about="vector unit", expected="a mapping of keys, or `none`"
+    )
+    special: Annotated[Special | None, BeforeValidator(none_section)] = text(
+        None, about="dedicated units, optional", expected="a mapping of keys, or `none`"
+    )
+    host: Annotated[Host | None, BeforeValidator(none_section)] = text(
+        None, about="processor that works where there is no vector unit", expected="a mapping of keys, or `none`"
     )
     scratchpad: Scratchpad = text(about="on-chip memory", expected="a mapping of keys")
-    second_level: Annotated[SecondLevel | None, BeforeValidator(_none)] = text(
+    second_level: Annotated[SecondLevel | None, BeforeValidator(none_section)] = text(
         None, about="second on-chip memory, optional", expected="a mapping of keys, or `none`"
     )
     dma: Dma = text(Dma(), about="engines between DRAM and scratchpad", expected="a mapping of keys")
@@ -97,6 +96,28 @@ class Arch(Section):
         return self
 
     @model_validator(mode="after")
+    def _someone_does_the_rest(self) -> Arch:
+        if self.vector is None and self.host is None:
+            raise refusal(
+                "expected a mapping of keys: there is no host either to do elementwise work",
+                path="vector",
+                remedy="describe a vector unit, or a host with its rate_gops and kernel_latency_us",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _array_has_an_output(self) -> Arch:
+        for kind, unit in self.special_units.items():
+            if unit.attach == "array_output" and self.array.dataflow != "ws":
+                raise refusal(
+                    f"needs array.dataflow ws, whose accumulator rows are complete one after another; it is "
+                    f"{self.array.dataflow}",
+                    path=f"special.{kind}.attach",
+                    remedy="attach the unit to the scratchpad",
+                )
+        return self
+
+    @model_validator(mode="after")
     def _queues_fit(self) -> Arch:
         dma = self.dma
         queues = dma.load_queues + dma.store_queues
@@ -115,6 +136,11 @@ class Arch(Section):
                 remedy="lower it, or use dram.model bandwidth",
             )
         return self
+
+    @property
+    def special_units(self) -> Mapping[str, SpecialUnit]:
+        """The dedicated units by the operator kind that they take."""
+        return {} if self.special is None else self.special.units
 
     @property
     def clock_hz(self) -> Fraction:

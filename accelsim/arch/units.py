@@ -24,6 +24,11 @@ def refusal(what: str, *, path: str = "", remedy: str = "") -> PydanticCustomErr
     return PydanticCustomError("arch", "{what}", {"what": what, "path": path, "remedy": remedy})
 
 
+def none_section(value: Any) -> Any:
+    """`none` in a file takes an optional section away."""
+    return None if isinstance(value, str) and value == "none" else value
+
+
 def exact(number: float) -> Fraction:
     """The decimal that was written, as an exact fraction: 0.1 gives 1/10. Raises ValueError for nan and inf."""
     return Fraction(str(number))

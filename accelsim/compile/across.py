@@ -156,7 +156,7 @@ def strided_pass_cycles(arch: Arch, view: Operand, width: int, requests: Request
     `requests` tell the rows in which the tiles lie; in a slot those are packed. Where the view runs along them, as in
     a transpose of heads, a group of lanes takes whole rows; where it runs across, a column or several.
     """
-    pad, lanes = arch.scratchpad, arch.vector.lanes
+    pad, lanes = arch.scratchpad, arch.vector.lanes if arch.vector is not None else 1
     along = view.strides[-1:] in ((), (1,))
     if pad.transpose == "buffer" or (along and place != "scratchpad"):
         return np.zeros_like(requests.rows)

@@ -56,8 +56,11 @@ class Group:
         return parts, tuple(map(view, self.inputs)), tuple(map(view, self.outputs))
 
 
-def fuse(trace: Trace, level: str, fusable: Callable[[Op], bool]) -> tuple[Group, ...]:
-    """Groups in the order of their heads; `fusable` tells whether an operator's recipe can join another's passes.
+def fuse(
+    trace: Trace, level: str, fusable: Callable[[Op], bool], folds: Callable[[Op, Op], bool] = lambda op, after: True
+) -> tuple[Group, ...]:
+    """Groups in the order of their heads; `fusable` tells whether an operator's recipe can join another's passes,
+    `folds` whether an activation after another operator is computed where a matmul's results leave.
 
     Raises InputError for an unknown level.
     """
@@ -67,7 +70,7 @@ def fuse(trace: Trace, level: str, fusable: Callable[[Op], bool]) -> tuple[Group
         raise InputError("unknown fusion level", where="--fusion", value=level, remedy=f"use {_choices()}")
     if level == "none":
         return tuple(_group(trace, op, (), ()) for op in trace.ops)
-    return _Fuser(trace, fusable).groups()
+    return _Fuser(trace, fusable, folds).groups()
 
 
 def _choices() -> str:
@@ -78,9 +81,10 @@ class _Fuser:
     """Rewrites by two rules: elementwise chains go into the row operator that reads them, activations and casts into
     the operator that produced their input. A tensor that is written in place elsewhere is left alone."""
 
-    def __init__(self, trace: Trace, fusable: Callable[[Op], bool]) -> None:
+    def __init__(self, trace: Trace, fusable: Callable[[Op], bool], folds: Callable[[Op, Op], bool]) -> None:
         self.trace = trace
         self.fusable = fusable
+        self.folds = folds
         self.taken: set[int] = set()
         versions: dict[int, int] = {}
         for tensor in trace.tensors:
@@ -134,7 +138,7 @@ class _Fuser:
             whole = contiguous(reader.inputs[0]) and elements(reader.inputs[0]) == self.trace.tensors[tensor].elements
             if reader.kind == "cast" and whole and self.fusable(reader):
                 return reader
-            activation = reader.kind in _ACTIVATIONS and head.kind == "matmul"
+            activation = reader.kind in _ACTIVATIONS and head.kind == "matmul" and self.folds(reader, last)
             if activation and whole and self._only_reader(last, reader, reader.inputs[0]):
                 return reader
         return None

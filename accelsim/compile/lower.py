@@ -7,22 +7,25 @@ from dataclasses import replace
 
 from accelsim.arch.spec import Arch
 from accelsim.compile.across import reads_across
+from accelsim.compile.attach import attach
+from accelsim.compile.further import further_bytes
 from accelsim.compile.fuse import Group, elements, fuse
+from accelsim.compile.host_op import lower_host
 from accelsim.compile.machine import Machine
 from accelsim.compile.mapper import MatmulCosts, Tiling, best_mapping
 from accelsim.compile.mapping_file import MappingEntry, check_entry, unknown_operators
 from accelsim.compile.matmul import lower_matmul
 from accelsim.compile.place import Placement, place
-from accelsim.compile.plan import MatmulWork, Planner, VectorWork
+from accelsim.compile.plan import HOST_UNIT, MatmulWork, Planner, VectorWork
 from accelsim.compile.program import OperatorPlan, Program
-from accelsim.compile.recipes import parse_recipes
+from accelsim.compile.recipes import Recipes, parse_recipes
 from accelsim.compile.shares import scratchpad_shares
 from accelsim.compile.stamp import Stamper
 from accelsim.compile.template import Ports, Template
+from accelsim.compile.unit_times import unit_times
 from accelsim.compile.vector_op import RowTiling, choose_rows, lower_vector
 from accelsim.errors import InputError
 from accelsim.hardware.systolic import counts_fit
-from accelsim.hardware.vector import pass_times
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 
 MOST_TILES = 2_000_000  # of one operator: some gigabytes of tasks, and a minute
@@ -50,13 +53,14 @@ def compile_program(
     """
     if not trace.ops:
         raise InputError("the trace has no operators", where=trace.name, remedy="nothing can be simulated")
-    planner = Planner(trace, arch, parse_recipes(arch.vector.recipes, arch.vector.rate, locate=arch.where))
-    groups = fuse(trace, fusion, planner.fusable)
+    planner = Planner(trace, arch, _recipes(arch))
+    attached = attach(fuse(trace, fusion, planner.fusable, planner.folds), planner, fusion)
+    groups = attached.groups
     unknown_operators(mapping or {}, groups)
     works = _works(planner, groups)
-    placement = place(groups, trace, arch, residency)
+    placement = place(groups, trace, arch, residency, _off_chip(works, groups))
     machine = Machine(arch, scratchpad_shares(arch, _distinct(works), bool(placement.level2)))
-    lowering = _Lowering(machine, trace, placement, mapping or {})
+    lowering = _Lowering(machine, trace, placement, mapping or {}, attached.notes)
     for index, (group, work) in enumerate(zip(groups, works, strict=True)):
         if progress is not None:
             progress("compiling", index, len(groups))
@@ -83,12 +87,18 @@ def _distinct(works: list[MatmulWork | VectorWork]) -> list[MatmulWork | VectorW
 
 class _Lowering:
     def __init__(
-        self, machine: Machine, trace: Trace, placement: Placement, mapping: Mapping[int, MappingEntry]
+        self,
+        machine: Machine,
+        trace: Trace,
+        placement: Placement,
+        mapping: Mapping[int, MappingEntry],
+        unit_notes: Mapping[int, str],
     ) -> None:
         self.machine = machine
         self.trace = trace
         self.placement = placement
         self.mapping = mapping
+        self.unit_notes = unit_notes
         self.stamper = Stamper(machine, trace, placement)
         self.plans: list[OperatorPlan] = []
         self._templates: dict[Hashable, Template] = {}
@@ -97,10 +107,12 @@ class _Lowering:
     def lower(self, index: int, group: Group, work: MatmulWork | VectorWork) -> None:
         ports = self._ports(group)
         free = self.machine.scratchpad_bytes - self.placement.resident_top[index]
-        tiling: Tiling | RowTiling
+        tiling: Tiling | RowTiling | None
         if isinstance(work, MatmulWork):
             tiling, cycles = self._matmul_tiling(group, work, ports, free)
             _check_tile(work, tiling)
+        elif work.unit == HOST_UNIT:
+            tiling, cycles = None, 0
         else:
             tiling, cycles = choose_rows(work, free, self.machine.arch, ports), 0
         _check_size(work, tiling)
@@ -145,7 +157,7 @@ class _Lowering:
         entry = self.mapping.get(group.head.id)
         if entry is not None:
             return check_entry(entry, work, costs)
-        key = (work.view, work.array, work.a_bytes, work.b_bytes, bool(work.epilogue), costs)
+        key = (work.view, work.array, work.a_bytes, work.b_bytes, bool(work.epilogue), work.whole_rows, costs)
         if key not in _SEARCHED:
             if len(_SEARCHED) >= _MOST_SEARCHED:
                 _SEARCHED.clear()
@@ -155,6 +167,7 @@ class _Lowering:
     def _costs(self, group: Group, work: MatmulWork, ports: Ports, free: int) -> MatmulCosts:
         arch, memory = self.machine.arch, self.machine.memory
         widths = [DTYPE_BYTES[self.trace.tensors[view.tensor].dtype] for view in group.outputs]
+        by_element, whole = further_bytes(work, ports, self.machine.scratchpad_bytes)
         return MatmulCosts(
             scratchpad_bytes=free,
             accumulator_bytes=self.machine.accumulator_bytes,
@@ -162,9 +175,9 @@ class _Lowering:
             arrays=arch.array.count,
             a_on_chip=ports.inputs[0] == "scratchpad",
             b_on_chip=ports.inputs[1] == "scratchpad",
-            staged_bytes=sum(width for index, width in enumerate(widths) if not ports.resident(index)),
+            staged_bytes=sum(width for index, width in enumerate(widths) if not ports.resident(index)) + by_element,
             stored_bytes=sum(width * places.count("dram") for width, places in zip(widths, ports.stored, strict=True)),
-            bias_bytes=work.bias_bytes * work.view.n if ports.inputs[2:] != ("scratchpad",) else 0,
+            bias_bytes=(work.bias_bytes * work.view.n if ports.inputs[2:3] != ("scratchpad",) else 0) + whole,
             scratch_bytes=work.epilogue_scratch_bytes,
             load_rate=memory.load_bytes_per_cycle,
             store_rate=memory.store_bytes_per_cycle,
@@ -180,18 +193,27 @@ class _Lowering:
     def _epilogue_cycles(self, work: MatmulWork) -> int:
         """Cycles of the epilogue over the whole result."""
         if id(work) not in self._epilogues:
-            count, unit = work.view.batch * work.view.m * work.view.n, self.machine.vector_unit
-            self._epilogues[id(work)] = sum(int(pass_times(count, 1, step.work, unit).occupy) for step in work.epilogue)
+            rows, cols = work.view.batch * work.view.m, work.view.n
+            shape = (rows, cols) if work.attached else (rows * cols, 1)
+            self._epilogues[id(work)] = sum(
+                int(unit_times(self.machine, step, *shape).occupy) for step in work.epilogue
+            )
         return self._epilogues[id(work)]
 
     def _note(
-        self, group: Group, work: MatmulWork | VectorWork, tiling: Tiling | RowTiling, cycles: int, template: Template
+        self,
+        group: Group,
+        work: MatmulWork | VectorWork,
+        tiling: Tiling | RowTiling | None,
+        cycles: int,
+        template: Template,
     ) -> None:
         """Keep what was chosen, for `show program` and the Result."""
         head = group.head.id
         plan = OperatorPlan(
-            head, fused=group.fired, places=self._named_places(group), buffer_bytes=template.chunks["scratchpad"]
-        )
+            head, fused=group.fired, places=self._named_places(group), buffer_bytes=template.chunks["scratchpad"],
+            unit=work.unit, note=self.unit_notes.get(head, "") or getattr(work, "note", ""),
+        )  # fmt: skip
         if isinstance(tiling, Tiling) and isinstance(work, MatmulWork):
             plan = replace(
                 plan, tile=(tiling.tm, tiling.tn, tiling.tk), order=tiling.order, dataflow=work.array.dataflow,
@@ -205,20 +227,34 @@ class _Lowering:
         self.plans += [OperatorPlan(op.id, fused_into=head) for op in group.ops if op.id != head]
 
     def _named_places(self, group: Group) -> dict[str, str]:
-        matmul = group.head.kind == "matmul"
-        names = ("a", "b", "bias") if matmul else tuple(f"in{index}" for index in range(len(group.inputs)))
+        names = [f"in{index}" for index in range(len(group.inputs))]
+        if group.head.kind == "matmul":
+            own = len(group.head.inputs)
+            names[:own] = ("a", "b", "bias")[:own]
         places = {name: self.placement.place_of(view.tensor) for name, view in zip(names, group.inputs, strict=False)}
         return places | {
             f"out{index or ''}": self.placement.place_of(view.tensor) for index, view in enumerate(group.outputs)
         }
 
 
-def _check_size(work: MatmulWork | VectorWork, tiling: Tiling | RowTiling) -> None:
+def _recipes(arch: Arch) -> Recipes:
+    """The user's recipes, for the functions that the vector unit has."""
+    return {} if arch.vector is None else parse_recipes(arch.vector.recipes, arch.vector.rate, locate=arch.where)
+
+
+def _off_chip(works: list[MatmulWork | VectorWork], groups: tuple[Group, ...]) -> frozenset[int]:
+    """The tensors that a host reads or writes."""
+    on_host = [group for group, work in zip(groups, works, strict=True) if work.unit == HOST_UNIT]
+    return frozenset(view.tensor for group in on_host for view in (*group.inputs, *group.outputs))
+
+
+def _check_size(work: MatmulWork | VectorWork, tiling: Tiling | RowTiling | None) -> None:
     """Raise InputError for an operator cut in more tiles than fit a computer's memory."""
+    tiles, shape = 0, object()
     if isinstance(tiling, Tiling) and isinstance(work, MatmulWork):
         view = work.view
         tiles = view.batch * -(-view.m // tiling.tm) * -(-view.n // tiling.tn) * -(-view.k // tiling.tk)
-        shape: object = (tiling.tm, tiling.tn, tiling.tk)
+        shape = (tiling.tm, tiling.tn, tiling.tk)
     elif isinstance(tiling, RowTiling) and isinstance(work, VectorWork):
         tiles, shape = -(-work.rows * work.cols // tiling.tile_elements), tiling.tile_elements
     if tiles > MOST_TILES:
@@ -242,9 +278,13 @@ def _check_tile(work: MatmulWork, tiling: Tiling) -> None:
         )
 
 
-def _lowered(machine: Machine, work: MatmulWork | VectorWork, tiling: Tiling | RowTiling, ports: Ports) -> Template:
+def _lowered(
+    machine: Machine, work: MatmulWork | VectorWork, tiling: Tiling | RowTiling | None, ports: Ports
+) -> Template:
     if isinstance(work, MatmulWork) and isinstance(tiling, Tiling):
         return lower_matmul(machine, work, tiling, ports)
     if isinstance(work, VectorWork) and isinstance(tiling, RowTiling):
         return lower_vector(machine, work, tiling, ports)
+    if isinstance(work, VectorWork) and work.unit == HOST_UNIT:
+        return lower_host(machine, work, ports)
     raise TypeError("a matmul takes a Tiling, any other operator a RowTiling")

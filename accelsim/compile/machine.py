@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 
 from accelsim.arch.spec import Arch
 from accelsim.arch.units import exact
+from accelsim.compile.plan import ROW_KINDS
 from accelsim.compile.program import Memory, Unit
-from accelsim.errors import InputError
+from accelsim.errors import InputError, InternalError
 from accelsim.hardware.dram import preset
 from accelsim.hardware.dram.device import MAX_CLOCKS
 from accelsim.hardware.dram.system import DramSystem
+from accelsim.hardware.host import HostProcessor
+from accelsim.hardware.special import SpecialUnit
 from accelsim.hardware.vector import VectorUnit
 
 Int64 = NDArray[np.int64]
@@ -45,7 +48,10 @@ class Machine:
         stores = [Unit(f"core0.store{index}", "store") for index in range(arch.dma.store_queues)]
         second = ("load", "store") if arch.second_level else ()
         level2 = [Unit(f"core0.level2.{kind}", f"level2.{kind}") for kind in second]
-        return (*arrays, Unit("core0.vector", "vector"), *loads, *stores, *level2)
+        vector = [Unit("core0.vector", "vector")] if arch.vector is not None else []
+        special = [Unit(f"core0.{kind}", "special") for kind in arch.special_units]
+        host = [Unit("core0.host", "host")] if arch.vector is None else []
+        return (*arrays, *vector, *loads, *stores, *level2, *special, *host)
 
     @cached_property
     def unit_index(self) -> Mapping[str, int]:
@@ -72,7 +78,25 @@ class Machine:
     def vector_unit(self) -> VectorUnit:
         """The vector unit's numbers with its share of the scratchpad's bandwidth."""
         vector = self.arch.vector
+        if vector is None:
+            raise InternalError("work for a vector unit on a machine without one")
         return VectorUnit(vector.lanes, vector.rate, vector.pipeline_depth, self.shares.get("core0.vector"))
+
+    def special(self, kind: str) -> SpecialUnit:
+        """A dedicated unit's numbers with its share of the scratchpad's bandwidth."""
+        unit = self.arch.special_units[kind]
+        rate, share = exact(unit.elements_per_cycle), self.shares.get(f"core0.{kind}")
+        return SpecialUnit(rate, unit.passes, unit.latency, kind in ROW_KINDS, share)
+
+    @cached_property
+    def host(self) -> HostProcessor:
+        """The host's numbers in core cycles."""
+        host, hertz = self.arch.host, self.arch.clock_hz
+        if host is None:
+            raise InternalError("work for a host on a machine without one")
+        rates = {name: exact(rate) * 10**9 / hertz for name, rate in host.rate_gops.items()}
+        latency = ceil(exact(host.kernel_latency_us) * hertz / 10**6)
+        return HostProcessor(rates, latency, self.arch.dram_bytes_per_cycle())
 
     @cached_property
     def memory(self) -> Memory:

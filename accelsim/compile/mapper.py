@@ -50,9 +50,9 @@ class MatmulCosts:
     """Machine numbers for the estimate. `*_on_chip` operands need no loads.
 
     staged_bytes and stored_bytes: of an element of the result, through a staging slot and to DRAM; scratch_bytes: of an
-    element of what an epilogue's passes keep between them. Rates are bytes a
-    cycle, None for unlimited; latency and issue are cycles of one load; `epilogue_cycles` are those of the whole
-    result on the vector unit. Shares are bytes a cycle of the scratchpad for one array's streams and weights; `across`
+    element of what an epilogue's passes keep between them. Rates are bytes a cycle, None for unlimited; latency and
+    issue are cycles of one load; `epilogue_cycles` are those of the whole result on the unit that computes it. Shares
+    are bytes a cycle of the scratchpad for one array's streams and weights; `across`
     are the operands whose reads meet in its banks, `packed` those that lie in DRAM tile after tile.
     """
 
@@ -215,12 +215,13 @@ def slot_bytes(c: Candidates, across: tuple[ReadAcross, ...], operand: str, widt
 
 
 def fits(c: Candidates, costs: MatmulCosts) -> NDArray[np.bool_]:
-    """True where scratchpad and accumulator hold the candidate's tiles. An os result of one K tile without an
-    epilogue goes past the accumulator."""
+    """True where scratchpad and accumulator hold the candidate's tiles, of whole rows where a unit wants them. An os
+    result of one K tile without an epilogue goes past the accumulator."""
     sums = accumulator_slots(c) * c.arrays * c.tm * c.tn * costs.accumulator_width
     if c.work.array.dataflow == "os" and not c.work.epilogue:
         sums = np.where(c.loops["k"] > 1, sums, 0)
-    return (buffer_bytes(c, costs) <= costs.scratchpad_bytes) & (sums <= costs.accumulator_bytes)
+    rows = c.tn >= c.work.view.n if c.work.whole_rows else True
+    return (buffer_bytes(c, costs) <= costs.scratchpad_bytes) & (sums <= costs.accumulator_bytes) & rows
 
 
 def traffic_bytes(c: Candidates, costs: MatmulCosts) -> tuple[Int64, int]:

@@ -111,6 +111,13 @@ def check_entry(entry: MappingEntry, work: MatmulWork, costs: MatmulCosts) -> tu
         raise InputError(
             f"the array is {work.array.dataflow}", where=entry.where, value=entry.dataflow, remedy="set array.dataflow"
         )
+    if work.whole_rows and entry.tile[1] < view.n:
+        raise InputError(
+            f"the {work.unit} unit at the array's output takes whole rows: tile n must be {view.n}",
+            where=entry.where,
+            value=entry.tile[1],
+            remedy=f"give whole rows, or set special.{work.unit}.attach: scratchpad",
+        )
     tiling = Tiling(*entry.tile, entry.order, entry.resident)
     candidate = single_candidate(work, tiling, costs.arrays)
     if not fits(candidate, costs):

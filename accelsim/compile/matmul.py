@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from accelsim.compile.across import reads_across
 from accelsim.compile.assemble import Scratch, assemble
+from accelsim.compile.attach import is_contiguous
 from accelsim.compile.feed import Feed
+from accelsim.compile.further import further_feed
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
 from accelsim.compile.mapper import Tiling, roomy_accumulator_slots, single_candidate, slot_bytes
@@ -18,12 +20,12 @@ from accelsim.compile.matmul_times import MatmulTimes
 from accelsim.compile.outputs import Grid, Outputs, Target
 from accelsim.compile.plan import MatmulWork
 from accelsim.compile.points import Points, points_of
-from accelsim.compile.program import DONE, DRAIN, RELEASED, START, STREAM, VECTOR, WEIGHTS
+from accelsim.compile.program import DONE, DRAIN, RELEASED, START, STREAM, WEIGHTS
 from accelsim.compile.requests import Tiles, packed_requests, tile_requests
 from accelsim.compile.template import ArrayBegin, ArrayEnd, Block, Claim, Ports, Template, last_by_unit, pieces_of
+from accelsim.compile.unit_times import UnitTimes, attached_times, unit_times
+from accelsim.errors import InternalError
 from accelsim.hardware import systolic
-from accelsim.hardware.vector import PassTimes, pass_times
-from accelsim.trace.matmul import MatmulView
 
 Int64 = NDArray[np.int64]
 _WEIGHTS_PHASE, _STREAM_PHASE, _DRAIN_PHASE, _EPILOGUE_PHASE = range(4)
@@ -58,7 +60,7 @@ class _Lowering:
         self._connect_arrays()
         self._connect_accumulator()
         first, second = "ab" if self.stationary == "a" else "ba"  # what is shifted in first is loaded first
-        feeds = [self._feed(first), self._feed(second), *self._bias_feed()]
+        feeds = [self._feed(first), self._feed(second), *self._bias_feed(), *self._further_feeds()]
         template, ids = assemble(self.machine, self.block, feeds, self._outputs(), self.stream, self._scratch())
         template.claims += self._accumulator_claims(ids)
         template.chunks["accumulator"] = self._accumulator_bytes()
@@ -130,25 +132,33 @@ class _Lowering:
         self.block.edge(result[at], self.stream[at], START, (t.drain.lag + t.stream_extra)[at])
         return result
 
-    def _emit_epilogue(self, key: Int64) -> tuple[list[Int64], PassTimes | None]:
-        """Vector passes over finished outputs; the first reads accumulator rows once they are all there."""
+    def _emit_epilogue(self, key: Int64) -> tuple[list[Int64], UnitTimes | None]:
+        """Vector passes over finished outputs; the first reads accumulator rows once they are all there. A dedicated
+        unit takes them while they come."""
         p, at, times = self.points, self.finishing, None
+        if self.work.attached:
+            return self._emit_attached(key)
         before = self.drain[at] if self.array.dataflow == "os" else self.stream[at]
         emitted: list[Int64] = []
         for index, step in enumerate(self.work.epilogue):
-            times = pass_times(p.tm[at] * p.tn[at], 1, step.work, self.machine.vector_unit)
+            times = unit_times(self.machine, step, p.tm[at] * p.tn[at], 1)
             positions = self.block.add(
-                VECTOR, self.machine.vector, key + index, tile=p.labels[at], occupy=times.occupy,
-                latency=times.latency, useful=times.useful, reduction_tail=times.reduction_tail,
-                scratchpad=times.scratchpad, scratchpad_read_bytes=times.read_bytes,
-                scratchpad_write_bytes=times.write_bytes, vector_simple_ops=times.simple_ops,
-                vector_special_ops=times.special_ops,
-                accumulator_drain_reads=(p.tm * p.tn)[at] * (index == 0),
+                times.kind, times.unit, key + index, tile=p.labels[at],
+                accumulator_drain_reads=(p.tm * p.tn)[at] * (index == 0), **times.columns,
             )  # fmt: skip
             self.block.edge(positions, before, DONE)
             before = positions
             emitted.append(positions)
         return emitted, times
+
+    def _emit_attached(self, key: Int64) -> tuple[list[Int64], UnitTimes]:
+        p, at, step = self.points, self.finishing, self.work.epilogue[0]
+        times, lag = attached_times(self.machine, step, self.array, p.tm[at], p.tk[at], p.tn[at])
+        positions = self.block.add(
+            times.kind, times.unit, key, tile=p.labels[at], accumulator_drain_reads=(p.tm * p.tn)[at], **times.columns
+        )
+        self.block.edge(positions, self.stream[at], START, lag + self.times.stream_extra[at])
+        return [positions], times
 
     def _units(self, kind: str) -> Int64:
         return self.machine.array_units(kind)[self.points.array]
@@ -204,18 +214,38 @@ class _Lowering:
             )
         ]  # fmt: skip
 
+    def _further_feeds(self) -> list[Feed]:
+        """What a unit at the array's output reads beside the rows: a mask, a residual, LayerNorm's parameters."""
+        p, at, view = self.points, self.finishing, self.work.view
+        if not self.work.further:
+            return []
+        first, units = self._finish_writer()
+        begin, length = (p.batch * view.m + p.m * p.tiling.tm)[at] * view.n, (p.tm * p.tn)[at]
+        common = {"labels": p.labels[at], "points": at, "reader": first, "last_reader": first, "lane": units}
+        size, capacity = p.tiling.tm * p.tiling.tn, self.machine.scratchpad_bytes
+        inputs = range(len(self.work.group.head.inputs), len(self.work.group.inputs))
+        return [
+            further_feed(self.ports, number, item, self.work.shape, (begin, length, size), capacity, common)
+            for number, item in zip(inputs, self.work.further, strict=True)
+        ]
+
     def _scratch(self) -> list[Scratch]:
         """What an epilogue of several passes keeps in the scratchpad, for one tile at a time."""
         kept = self.work.epilogue_scratch_bytes * self.points.tiling.tm * self.points.tiling.tn
         if not kept:
             return []
-        return [Scratch(kept, int(self.epilogue[0][0]), int(self.epilogue[-1][-1]), self.machine.vector)]
+        return [Scratch(kept, int(self.epilogue[0][0]), int(self.epilogue[-1][-1]), self._epilogue_unit())]
 
     def _finish_writer(self) -> tuple[Int64, Int64]:
         """Positions and units of the tasks that first write the destinations, at the finishing points."""
         if self.epilogue:
-            return self.epilogue[0], np.full(self.finishing.size, self.machine.vector, np.int64)
+            return self.epilogue[0], np.full(self.finishing.size, self._epilogue_unit(), np.int64)
         return self.drain[self.finishing], self._units("drain")[self.finishing]
+
+    def _epilogue_unit(self) -> int:
+        if self.epilogue_times is None:
+            raise InternalError("a matmul without an epilogue has no unit for one")
+        return self.epilogue_times.unit
 
     def _outputs(self) -> Outputs:
         p, index, at = self.points, self.finish_index, self.points.last_point
@@ -240,7 +270,7 @@ class _Lowering:
     def _grid(self, at: Int64) -> Grid:
         """Blocks of the result as [batch x m, n]; one block where it does not lie contiguous."""
         p, view = self.points, self.work.view
-        if not _is_contiguous(view):
+        if not is_contiguous(view):
             zero = np.zeros(1, np.int64)
             return Grid(view.n, zero, zero, np.zeros(at.size, np.int64), np.zeros(at.size, np.int64))
         tiles_m, tiles_n = int(self.candidate.loops["m"]), int(self.candidate.loops["n"])
@@ -333,14 +363,3 @@ class _Lowering:
                     place = (end - begin) * size, (array * slots + begin) * size
                     claims.append(Claim("accumulator", f"array{array}.sums{piece}", *place, -1, [first], first, last))
         return claims
-
-
-def _is_contiguous(view: MatmulView) -> bool:
-    """True where the result lies row after row, batch after batch, from the start of its tensor."""
-    out = view.out
-    return (
-        (view.batch == 1 or out.batch_stride == view.m * view.n)
-        and (view.m == 1 or out.row_stride == view.n)
-        and (view.n == 1 or out.column_stride == 1)
-        and out.offset == 0
-    )

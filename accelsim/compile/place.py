@@ -66,10 +66,13 @@ class _Candidate:
         return (self.required, (1 + self.readers) / (self.last - self.first + 1), self.bytes, -self.tensor.id)
 
 
-def place(groups: tuple[Group, ...], trace: Trace, arch: Arch, residency: bool) -> Placement:
-    """Place every tensor of the groups.
+def place(
+    groups: tuple[Group, ...], trace: Trace, arch: Arch, residency: bool, off_chip: frozenset[int] = frozenset()
+) -> Placement:
+    """Place every tensor of the groups; those of `off_chip`, which a host reads or writes, in DRAM.
 
-    Raises InputError where a tensor that the trace puts on chip fits neither scratchpad nor second level.
+    Raises InputError where a tensor that the trace puts on chip fits neither scratchpad nor second level, or is of
+    `off_chip`.
     """
     candidates = sorted(_candidates(groups, trace), key=lambda c: c.merit, reverse=True)
     scratchpad: dict[int, Region] = {}
@@ -77,7 +80,9 @@ def place(groups: tuple[Group, ...], trace: Trace, arch: Arch, residency: bool) 
     capacity = arch.scratchpad.capacity_bytes
     second = arch.second_level.capacity_bytes if arch.second_level else 0
     for candidate in candidates:
-        if not (candidate.required or residency):
+        if candidate.tensor.id in off_chip and candidate.required:
+            raise _out_of_reach(candidate.tensor)
+        if not (candidate.required or residency) or candidate.tensor.id in off_chip:
             continue
         limit = capacity if candidate.required else int(capacity * RESIDENT_SHARE)
         if (region := _fit(candidate, scratchpad, limit, _bytes_in_banks(candidate, arch.scratchpad))) is not None:
@@ -147,6 +152,14 @@ def _dram_addresses(groups: tuple[Group, ...], trace: Trace, arch: Arch) -> dict
                 addresses[tensor.storage] = top
                 top += -(-tensor.bytes // align) * align
     return addresses
+
+
+def _out_of_reach(tensor: Tensor) -> InputError:
+    return InputError(
+        f"tensor '{tensor.name}' is on chip in the trace, and the host that works on it reaches DRAM only",
+        where=f"tensor {tensor.id}",
+        remedy="give the machine a vector unit, or let the tensor be in dram",
+    )
 
 
 def _does_not_fit(tensor: Tensor, capacity: int, second: int) -> InputError:

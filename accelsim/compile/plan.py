@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from accelsim.arch.spec import Arch
 from accelsim.compile.fuse import Group, elements, main_operand
-from accelsim.compile.recipes import FusedStep, Pass, Recipes, fuse_functions, fused_step, pass_work, recipe_for
+from accelsim.compile.recipes import (
+    INTERMEDIATE,
+    FusedStep,
+    Pass,
+    Recipes,
+    fuse_functions,
+    fused_step,
+    pass_work,
+    recipe_for,
+)
 from accelsim.errors import InputError
 from accelsim.hardware.systolic import ArrayParameters
 from accelsim.hardware.vector import PassWork
@@ -16,20 +26,28 @@ from accelsim.trace import shapes
 from accelsim.trace.matmul import Layout, MatmulView, matmul_view
 from accelsim.trace.model import DTYPE_BYTES, Op, Operand, Trace
 
+ARRAY_OUTPUT = "array_output"  # special.*.attach
+VECTOR_UNIT, HOST_UNIT = "vector", "host"
 ROW_KINDS = frozenset({"softmax", "layernorm", "softmax_backward", "layernorm_backward"})
 
 
 @dataclass(frozen=True)
 class VectorPass:
-    """One pass as the vector unit's closed form takes it."""
+    """One pass as the closed form of its unit takes it: the vector unit, a dedicated unit by its kind, or the host.
+
+    input_ops: operations on each element at a dedicated unit's input.
+    """
 
     name: str
     work: PassWork
+    unit: str = VECTOR_UNIT
+    input_ops: int = 0
 
 
 @dataclass(frozen=True)
 class MatmulWork:
-    """A matmul and what follows it in its group. `epilogue` passes read finished accumulator rows."""
+    """A matmul and what follows it in its group. `epilogue` passes read finished accumulator rows; the one of a
+    dedicated unit at the array's output takes them as they come, with the `further` inputs of the group."""
 
     group: Group
     view: MatmulView
@@ -41,6 +59,23 @@ class MatmulWork:
     bias_layout: Layout
     epilogue: tuple[VectorPass, ...]
     epilogue_scratch_bytes: int  # of an element of what the epilogue's passes keep in the scratchpad between them
+    further: tuple[VectorInput, ...] = ()  # inputs of the group after the matmul's own
+    shape: tuple[int, ...] = ()  # that further broadcast inputs follow
+
+    @property
+    def unit(self) -> str | None:
+        """What the epilogue runs on, None without one."""
+        return self.epilogue[0].unit if self.epilogue else None
+
+    @property
+    def attached(self) -> bool:
+        """True where a dedicated unit takes the accumulator's rows."""
+        return self.unit not in (None, VECTOR_UNIT)
+
+    @property
+    def whole_rows(self) -> bool:
+        """True where that unit needs whole rows of the result in one tile."""
+        return self.attached and self.unit in ROW_KINDS
 
 
 @dataclass(frozen=True)
@@ -65,6 +100,17 @@ class VectorWork:
     out_bytes: tuple[int, ...]
     scratch_bytes: int  # of an element of the intermediates that passes keep
     row_structured: bool
+    note: str = ""  # why it is not on the dedicated unit that there is for it
+
+    @property
+    def unit(self) -> str:
+        """What the group runs on in the end: the vector unit, a dedicated one, or the host."""
+        return self.passes[-1].unit
+
+    @property
+    def units(self) -> frozenset[str]:
+        """What its passes run on."""
+        return frozenset(step.unit for step in self.passes)
 
 
 class Planner:
@@ -80,11 +126,29 @@ class Planner:
         return fused_step(self.recipe(op), {}) is not None
 
     def recipe(self, op: Op) -> tuple[Pass, ...]:
-        return recipe_for(op.kind, op.attributes, self.arch.vector.layernorm_passes, self.user_recipes)
+        passes = self.arch.vector.layernorm_passes if self.arch.vector is not None else 1
+        return recipe_for(op.kind, op.attributes, passes, self.user_recipes)
+
+    def folds(self, op: Op, after: Op) -> bool:
+        """True when an activation is computed on what leaves the accumulator: by the vector unit, or by a dedicated
+        unit that sits there and takes nothing but the matmul `after` which it comes."""
+        unit = self.arch.special_units.get(op.kind)
+        if unit is not None:
+            return unit.attach == ARRAY_OUTPUT and after.kind == "matmul"
+        return self.arch.vector is not None and after.kind not in self.arch.special_units
 
     def work(self, group: Group) -> MatmulWork | VectorWork:
         """Raises InputError for an operator that the machine has no unit or rate for."""
         return self._matmul(group) if group.head.kind == "matmul" else self._vector(group)
+
+    def input_ops(self, head: Op, prologue: Sequence[Op]) -> int | None:
+        """Operations at the input of the dedicated unit for `head`, a multiplication and an addition at most; None
+        where the prologue is more than that."""
+        counts: Counter[str] = Counter()
+        for op in prologue:
+            counts.update(self._step(op, {}).functions)
+        fits = counts.keys() <= {"mul", "add"} and max(counts.values(), default=0) <= 1
+        return counts.total() if fits and head.kind in self.arch.special_units else None
 
     def _matmul(self, group: Group) -> MatmulWork:
         view = matmul_view(group.head)
@@ -92,6 +156,8 @@ class Planner:
         bias = tuple(rest[:1])
         dtypes = self.trace.tensors[a.tensor].dtype, self.trace.tensors[b.tensor].dtype
         epilogue, scratch = self._matmul_epilogue(group)
+        head = next((op for op in group.epilogue if op.kind in ROW_KINDS), None)
+        further = group.inputs[len(group.head.inputs) :]
         return MatmulWork(
             group=group,
             view=view,
@@ -103,6 +169,8 @@ class Planner:
             bias_layout=Layout(0, 0, bias[0].strides[-1], bias[0].offset) if bias else Layout(0, 0, 0, 0),
             epilogue=epilogue,
             epilogue_scratch_bytes=scratch,
+            further=self._inputs(group, further, view.batch * view.m, view.n),
+            shape=head.outputs[0].shape if head else (),
         )
 
     def _matmul_epilogue(self, group: Group) -> tuple[tuple[VectorPass, ...], int]:
@@ -111,6 +179,9 @@ class Planner:
         first = next((op for op in group.epilogue if op.kind != "cast"), None)
         if first is None:
             return (), 0
+        unit = next((op.kind for op in group.epilogue if op.kind in self.arch.special_units), None)
+        if unit is not None:
+            return (self._attached(group, unit),), 0
         rest = group.epilogue[group.epilogue.index(first) + 1 :]
         passes = fuse_functions(self.recipe(first), (), [self._step(op, {}) for op in rest])
         width = max(self._widths(group.outputs))
@@ -118,34 +189,68 @@ class Planner:
         widths = {"in0": 0, "out": sum(self._widths(group.outputs)), **kept}
         return _passes(passes, widths), width * len(kept)
 
+    def _attached(self, group: Group, kind: str) -> VectorPass:
+        """The pass of a dedicated unit at the array's output; all but the rows comes from the scratchpad."""
+        head = next(op for op in group.epilogue if op.kind == kind)
+        cols = (head.outputs[0].shape or (1,))[-1]
+        further = self._inputs(group, group.inputs[len(group.head.inputs) :], elements(head.outputs[0]) // cols, cols)
+        read = sum(_width_per_element(item, cols) for item in further)
+        work = PassWork(read_bytes_per_element=read, write_bytes_per_element=sum(self._widths(group.outputs)))
+        return VectorPass(kind, work, kind, self.input_ops(head, group.epilogue[: group.epilogue.index(head)]) or 0)
+
+    def _inputs(self, group: Group, views: Sequence[Operand], rows: int, cols: int) -> tuple[VectorInput, ...]:
+        first = len(group.inputs) - len(views)
+        roles = (self._role(group, first + index, view, rows, cols) for index, view in enumerate(views))
+        return tuple(VectorInput(*item) for item in zip(views, roles, self._widths(views), strict=True))
+
     def _vector(self, group: Group) -> VectorWork:
         rows, cols = self._rows_and_cols(group)
         names, prologue = self._prologue_names(group)
-        passes = fuse_functions(self.recipe(group.head), prologue, [self._step(op, {}) for op in group.epilogue])
-        inputs = tuple(
-            VectorInput(
-                view, self._role(group, index, view, rows, cols), DTYPE_BYTES[self.trace.tensors[view.tensor].dtype]
-            )
-            for index, view in enumerate(group.inputs)
-        )
+        unit, note = self._unit_of(group)
+        if unit in self.arch.special_units:
+            own = tuple(names[: max(1, len(group.head.inputs))])
+            passes = special_passes(unit, own, prologue, self.input_ops(group.head, group.prologue) is not None)
+        else:
+            passes = fuse_functions(self.recipe(group.head), prologue, [self._step(op, {}) for op in group.epilogue])
+        inputs = self._inputs(group, group.inputs, rows, cols)
         out_bytes = self._widths(group.outputs)
         scratch = max((width for width in out_bytes), default=1)
         intermediates = _intermediates(passes, scratch)
         widths = {name: _width_per_element(item, cols) for name, item in zip(names, inputs, strict=False)}
+        widths |= {**intermediates, "out": sum(out_bytes)}
         missing = {read: 0 for step in passes for read in (*step.reads, *step.row_reads) if read.startswith("in")}
         return VectorWork(
             group=group,
             shape=(group.head.inputs if group.head.kind == "reduce" else group.head.outputs)[0].shape,
             rows=rows,
             cols=cols,
-            passes=_passes(passes, {**missing, **intermediates, **widths, "out": sum(out_bytes)}),
+            passes=self._on_unit(group, unit, _passes(passes, missing | widths)),
             inputs=inputs,
             out_bytes=out_bytes,
-            scratch_bytes=scratch * len(intermediates),
+            scratch_bytes=scratch * len(intermediates) * (2 if unit in self.arch.special_units else 1),
             row_structured=group.head.kind in ROW_KINDS or group.head.kind in ("reduce", "gather", "scatter_add"),
+            note=note,
         )
 
-    def _widths(self, views: tuple[Operand, ...]) -> tuple[int, ...]:
+    def _unit_of(self, group: Group) -> tuple[str, str]:
+        """What a group that is no matmul runs on, and why not on the dedicated unit that there is for it."""
+        otherwise = HOST_UNIT if self.arch.vector is None else VECTOR_UNIT
+        if group.head.kind not in self.arch.special_units:
+            return otherwise, ""
+        if otherwise == HOST_UNIT and self.input_ops(group.head, group.prologue) is None:
+            return otherwise, f"the {group.head.kind} unit takes a multiplication and an addition before, not more"
+        return group.head.kind, ""
+
+    def _on_unit(self, group: Group, unit: str, passes: tuple[VectorPass, ...]) -> tuple[VectorPass, ...]:
+        """The passes with their units: the last one of a dedicated unit's group is that unit's."""
+        if unit == HOST_UNIT:
+            return tuple(replace(step, unit=unit) for step in passes)
+        if unit == VECTOR_UNIT:
+            return passes
+        taken = len(passes) == 1 and self.input_ops(group.head, group.prologue)
+        return (*passes[:-1], replace(passes[-1], unit=unit, input_ops=taken or 0))
+
+    def _widths(self, views: Sequence[Operand]) -> tuple[int, ...]:
         return tuple(DTYPE_BYTES[self.trace.tensors[view.tensor].dtype] for view in views)
 
     def _step(self, op: Op, further: Mapping[str, str]) -> FusedStep:
@@ -219,6 +324,18 @@ def array_parameters(arch: Arch, a: str, b: str, where: str) -> ArrayParameters:
         rate=rate,
         drain_elements_per_cycle=None if drain == float("inf") else Fraction(str(drain)),
     )
+
+
+def special_passes(kind: str, own: tuple[str, ...], prologue: Sequence[FusedStep], taken: bool) -> tuple[Pass, ...]:
+    """The passes of a group on a dedicated unit: the prologue is `taken` at its input, or a pass before it."""
+    further = tuple(read for step in prologue for read in step.reads)
+    if taken or not prologue:
+        return (Pass(kind, reads=(*own, *further), writes=("out",)),)
+    counts: Counter[str] = Counter()
+    for step in prologue:
+        counts.update(step.functions)
+    before = Pass("prologue", reads=("in0", *further), writes=(INTERMEDIATE,), functions=dict(counts))
+    return before, Pass(kind, reads=(INTERMEDIATE, *own[1:]), writes=("out",))
 
 
 def _passes(passes: tuple[Pass, ...], widths: Mapping[str, int]) -> tuple[VectorPass, ...]:

@@ -19,8 +19,10 @@ Int64 = NDArray[np.int64]
 START, RELEASED, DONE = 0, 1, 2
 
 # Task kinds. LOAD and STORE are DRAM requests whose times the engine finds; all others have fixed durations.
-TASK_KINDS = ("load", "store", "weights", "stream", "drain", "vector", "level2_load", "level2_store")
-LOAD, STORE, WEIGHTS, STREAM, DRAIN, VECTOR, LEVEL2_LOAD, LEVEL2_STORE = range(len(TASK_KINDS))
+TASK_KINDS = (
+    "load", "store", "weights", "stream", "drain", "vector", "level2_load", "level2_store", "special", "host",
+)  # fmt: skip
+LOAD, STORE, WEIGHTS, STREAM, DRAIN, VECTOR, LEVEL2_LOAD, LEVEL2_STORE, SPECIAL, HOST = range(len(TASK_KINDS))
 
 # Parts of a fixed task's `occupy`, in the order in which they lie in time; they sum to `occupy`.
 BREAKDOWN = ("useful", "weights_in_stream", "fill", "reduction_tail", "scratchpad")
@@ -38,6 +40,13 @@ COUNTERS = (
     "level2_write_bytes",
     "vector_simple_ops",  # add, mul, max, compare, convert: one lane-cycle each
     "vector_special_ops",  # exp, erf, tanh, rsqrt, division
+    "softmax_elements",  # elements that a dedicated unit took, likewise below
+    "layernorm_elements",
+    "gelu_elements",
+    "special_input_ops",  # multiplications and additions at a dedicated unit's input
+    "host_ops",  # simple operations that would take the host as long
+    "host_read_bytes",  # of DRAM, by the host itself
+    "host_write_bytes",
 )
 
 # Cause that a stall is charged to when a unit of this class was what it waited for (DESIGN 4.5).
@@ -46,6 +55,8 @@ UNIT_CAUSES: Mapping[str, str] = {
     "stream": "array",
     "drain": "array",
     "vector": "vector",
+    "special": "special",
+    "host": "host",
     "load": "dram_read",
     "store": "dram_write",
     "level2.load": "level2",
@@ -53,7 +64,7 @@ UNIT_CAUSES: Mapping[str, str] = {
 }
 CAUSES = (
     "dram_read", "dram_write", "dma_issue", "level2", "scratchpad", "array", "vector", "special", "near_memory",
-    "link", "own_latency",
+    "link", "host", "own_latency",
 )  # fmt: skip
 
 
@@ -98,6 +109,8 @@ class OperatorPlan:
     places: Mapping[str, str] = field(default_factory=dict)  # operand role -> scratchpad | level2 | dram
     buffer_bytes: int = 0
     estimated_cycles: int = 0
+    unit: str | None = None  # what computes it, of a matmul what comes after it: vector, softmax, ..., host
+    note: str = ""  # why it does not run where the machine has a dedicated unit for it
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from accelsim.arch.spec import Arch
-from accelsim.compile.plan import MatmulWork, VectorPass, VectorWork
+from accelsim.arch.units import exact
+from accelsim.compile.plan import VECTOR_UNIT, MatmulWork, VectorPass, VectorWork
 from accelsim.hardware.scratchpad import bandwidth_shares
 from accelsim.hardware.vector import slots_per_vector
 
@@ -24,6 +25,7 @@ def scratchpad_shares(arch: Arch, works: Sequence[MatmulWork | VectorWork], leve
                 peaks[f"core0.array{index}.{kind}"] = peak
     if vector := _vector_peak(arch, works):
         peaks["core0.vector"] = vector
+    peaks.update(_special_peaks(arch, works))
     if arch.dram.model != "ideal":
         rate = arch.dram_bytes_per_cycle()
         peaks["dma"] = None if rate is None else _ceil(rate)  # loads and stores share the DRAM's bandwidth
@@ -55,16 +57,31 @@ def _array_peaks(arch: Arch, works: Sequence[MatmulWork]) -> dict[str, int]:
 
 def _vector_peak(arch: Arch, works: Sequence[MatmulWork | VectorWork]) -> int:
     """Most bytes a cycle that any pass moves when nothing but arithmetic limits it."""
-    passes: list[VectorPass] = []
-    for work in works:
-        passes += work.epilogue if isinstance(work, MatmulWork) else work.passes
     peak = 0
-    for step in passes:
+    for step in _passes(works):
+        if step.unit != VECTOR_UNIT or arch.vector is None:
+            continue
         moved = step.work.read_bytes_per_element + step.work.write_bytes_per_element
         slots = slots_per_vector(step.work.functions, arch.vector.rate)
         per_row = step.work.read_bytes_per_row + step.work.write_bytes_per_row
         peak = max(peak, _ceil(arch.vector.lanes * (moved + per_row) / (slots or Fraction(1))))
     return peak
+
+
+def _special_peaks(arch: Arch, works: Sequence[MatmulWork | VectorWork]) -> dict[str, int]:
+    """Most bytes a cycle that each dedicated unit moves while it takes elements at its rate."""
+    peaks: dict[str, int] = {}
+    for step in _passes(works):
+        if (unit := arch.special_units.get(step.unit)) is not None:
+            moved = step.work.read_bytes_per_element + step.work.write_bytes_per_element
+            peak = _ceil(exact(unit.elements_per_cycle) * moved / unit.passes)
+            peaks[f"core0.{step.unit}"] = max(peak, peaks.get(f"core0.{step.unit}", 1))
+    return peaks
+
+
+def _passes(works: Sequence[MatmulWork | VectorWork]) -> Iterator[VectorPass]:
+    for work in works:
+        yield from work.epilogue if isinstance(work, MatmulWork) else work.passes
 
 
 def _same_for_all_arrays(shares: dict[str, int], arrays: int) -> dict[str, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,10 @@ from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
 from accelsim.compile.outputs import Grid, Outputs, Target
 from accelsim.compile.plan import VectorInput, VectorWork
-from accelsim.compile.program import DONE, VECTOR
+from accelsim.compile.program import DONE, RELEASED
 from accelsim.compile.requests import Tiles
 from accelsim.compile.template import Block, Ports, Template
+from accelsim.compile.unit_times import UnitTimes, unit_times
 from accelsim.compile.views import (
     Access,
     block_access,
@@ -29,7 +31,6 @@ from accelsim.compile.views import (
     whole_access,
 )
 from accelsim.errors import InputError
-from accelsim.hardware.vector import PassTimes, pass_times
 from accelsim.trace.matmul import Layout
 from accelsim.trace.model import Operand
 
@@ -69,7 +70,7 @@ def choose_rows(work: VectorWork, free_bytes: int, arch: Arch, ports: Ports) -> 
     fitting = (free_bytes - whole) // unit_bytes if unit_bytes else total // unit
     if free_bytes < whole or fitting < 1:
         raise _too_large(work, unit, whole + unit_bytes, free_bytes, arch.where("scratchpad.capacity_kib"))
-    wanted = max(-(-total // _TILES_WANTED), _SHORTEST_TILE_CYCLES * arch.vector.lanes, work.cols)
+    wanted = max(-(-total // _TILES_WANTED), _SHORTEST_TILE_CYCLES * _elements_per_cycle(work, arch), work.cols)
     tile = min(-(-wanted // unit), fitting, total // unit) * unit
     if tile > work.cols:
         tile -= tile % work.cols
@@ -80,6 +81,13 @@ def choose_rows(work: VectorWork, free_bytes: int, arch: Arch, ports: Ports) -> 
             block_elements(work.inputs[index].view, work.shape) // work.cols, tile // work.cols
         )
     return RowTiling(tile, blocked)
+
+
+def _elements_per_cycle(work: VectorWork, arch: Arch) -> int:
+    """Elements that the group's unit takes a cycle in the simplest pass."""
+    if (unit := arch.special_units.get(work.unit)) is not None:
+        return math.ceil(unit.elements_per_cycle)
+    return arch.vector.lanes if arch.vector is not None else 1
 
 
 def _blocked(work: VectorWork, loaded: list[int], limit: int) -> frozenset[int]:
@@ -122,30 +130,26 @@ class _Lowering:
 
     def template(self) -> Template:
         passes, self.times = self._emit_passes()
-        self.first, self.last = passes[0], passes[-1]
+        self.first, self.last, self.unit = passes[0], passes[-1], self.times.unit
         feeds = [self._feed(number, item) for number, item in enumerate(self.work.inputs)]
         scratch = self.work.scratch_bytes * self.tile
-        kept = Scratch(scratch, int(self.first[0]), int(self.last[-1]), self.machine.vector)
+        kept = Scratch(scratch, int(self.first[0]), int(self.last[-1]), self.unit)
         return assemble(self.machine, self.block, feeds, self._outputs(), self.first, [kept])[0]
 
-    def _emit_passes(self) -> tuple[list[Int64], PassTimes]:
+    def _emit_passes(self) -> tuple[list[Int64], UnitTimes]:
         """Positions [T] of each pass, and the last one's times. A pass waits for the one before on the same tile."""
         rows, cols = (self.length // self.work.cols, self.work.cols) if self.whole_rows else (self.length, 1)
         key, conflict = np.arange(self.count) * PHASES, self._conflict()
         emitted: list[Int64] = []
         for index, step in enumerate(self.work.passes):
-            times = pass_times(rows, cols, step.work, self.machine.vector_unit)
-            times = _at_least(times, conflict) if index == 0 else times
-            positions = self.block.add(
-                VECTOR, self.machine.vector, key + index, tile=self.labels, occupy=times.occupy,
-                latency=times.latency, useful=times.useful, reduction_tail=times.reduction_tail,
-                scratchpad=times.scratchpad, scratchpad_read_bytes=times.read_bytes,
-                scratchpad_write_bytes=times.write_bytes, vector_simple_ops=times.simple_ops,
-                vector_special_ops=times.special_ops,
-            )  # fmt: skip
+            times = unit_times(self.machine, step, rows, cols)
+            times = times.at_least(conflict) if index == 0 else times
+            positions = self.block.add(times.kind, times.unit, key + index, tile=self.labels, **times.columns)
             if emitted:
                 self.block.edge(positions, emitted[-1], DONE)
             emitted.append(positions)
+        if len(self.work.units) > 1:  # what the first unit leaves takes two slots in turn
+            self.block.edge(emitted[0][2:], emitted[-1][:-2], RELEASED)
         return emitted, times
 
     def _conflict(self) -> Int64:
@@ -165,7 +169,7 @@ class _Lowering:
             requests=access.requests, offset=item.view.offset, spans=access.spans, tile_id=access.tile_id,
             held_whole=held, slots=min(2, fetches), slot_bytes=size * item.bytes, labels=self.labels,
             points=np.arange(self.count), reader=self.first, last_reader=self.last,
-            lane=np.full(self.count, self.machine.vector),
+            lane=np.full(self.count, self.unit),
         )  # fmt: skip
 
     def _access(self, number: int, item: VectorInput) -> Access:
@@ -185,11 +189,12 @@ class _Lowering:
         return stream_access(view, width, self.begin, self.length)
 
     def _outputs(self) -> Outputs:
-        units = np.full(self.count, self.machine.vector)
+        units = np.full(self.count, self.unit)
+        writer = self.first if len(self.work.units) == 1 else self.last
         views = zip(self.work.group.outputs, self.work.out_bytes, strict=True)
         return Outputs(
             ports=self.ports, targets=tuple(self._target(view, width) for view, width in views), labels=self.labels,
-            point=np.arange(self.count), writer=self.first, writer_unit=units, finisher=self.last, finisher_unit=units,
+            point=np.arange(self.count), writer=writer, writer_unit=units, finisher=self.last, finisher_unit=units,
             finisher_occupy=self.times.occupy, finisher_latency=self.times.latency,
         )  # fmt: skip
 
@@ -208,14 +213,6 @@ class _Lowering:
         if not (first % cols).any():
             return Grid(cols, first // cols, one, np.arange(self.count), none)
         return Grid(elements(view), one, first, none, np.arange(self.count))
-
-
-def _at_least(times: PassTimes, cycles: Int64) -> PassTimes:
-    """The same passes where the scratchpad's banks need so many cycles for each."""
-    longer = np.maximum(0, cycles - times.occupy)
-    return replace(
-        times, occupy=times.occupy + longer, latency=times.latency + longer, scratchpad=times.scratchpad + longer
-    )
 
 
 def _too_large(work: VectorWork, unit: int, needed: int, free: int, where: str) -> InputError:

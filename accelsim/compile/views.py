@@ -18,6 +18,9 @@ from accelsim.trace.model import Operand
 Int64 = NDArray[np.int64]
 
 
+_WHOLE_SHARE = 4  # at most a quarter of the scratchpad
+
+
 @dataclass(frozen=True)
 class Access:
     """Requests [T] that fetch each tile's part of an operand, spans [T] around it, and what tells the parts apart."""
@@ -82,6 +85,11 @@ def block_elements(view: Operand, full: tuple[int, ...]) -> int:
             break
         count *= own
     return count
+
+
+def is_blocked(view: Operand, element_bytes: int, scratchpad_bytes: int) -> bool:
+    """True for a broadcast operand too large to be kept whole beside a matmul's tiles."""
+    return elements(view) * element_bytes > scratchpad_bytes // _WHOLE_SHARE
 
 
 def gather_access(table: Operand, width: int, columns: int, begin: Int64, length: Int64) -> Access:

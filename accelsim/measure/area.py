@@ -13,7 +13,7 @@ from accelsim.measure.prices import PriceList, Spread, added, area_prices, memor
 from accelsim.trace.model import DTYPE_BYTES
 
 if TYPE_CHECKING:
-    from accelsim.arch.spec import Arch
+    from accelsim.arch.spec import Arch, Vector
 
 UM2_PER_MM2 = 1e6
 # The array's entry for a MAC of dtypes that have no multiplier of their own.
@@ -39,7 +39,7 @@ class AreaReport:
 
 
 def area_of(arch: Arch) -> AreaReport:
-    """Area of the machine's arrays, vector unit and memories.
+    """Area of the machine's arrays, vector unit, dedicated units and memories. A host has none here.
 
     Raises InputError, with the nearest valid name, for an override of no entry, and for a technology that the table
     does not scale to.
@@ -51,8 +51,13 @@ def area_of(arch: Arch) -> AreaReport:
 
 def special_area(prices: PriceList, kind: str, elements_per_cycle: float) -> Spread:
     """(low, nominal, high) in mm2 of a dedicated `softmax`, `layernorm` or `gelu` unit of that rate, on the die."""
+    return _special_element(prices, kind).times(elements_per_cycle).spread
+
+
+def _special_element(prices: PriceList, kind: str) -> Price:
+    """A dedicated unit of one element a cycle, in mm2."""
     placed = prices.price(f"{kind}_um2_per_element").combined(prices.price("logic_placement"), mul)
-    return placed.times(elements_per_cycle / UM2_PER_MM2).spread
+    return placed.times(1 / UM2_PER_MM2)
 
 
 def _terms(prices: PriceList) -> Iterator[tuple[str, float, Price]]:
@@ -60,9 +65,12 @@ def _terms(prices: PriceList) -> Iterator[tuple[str, float, Price]]:
     arch, array = prices.arch, prices.arch.array
     processing_elements = array.count * array.rows * array.cols
     element = prices.made("array_pe_um2", lambda: _processing_element(prices))
-    lane = prices.made("vector_lane_um2", lambda: _lane(prices))
     yield "array", processing_elements, element.times(1 / UM2_PER_MM2)
-    yield "vector", arch.vector.lanes, lane.times(1 / UM2_PER_MM2)
+    if (vector := arch.vector) is not None:
+        lane = prices.made("vector_lane_um2", lambda: _lane(prices, vector))
+        yield "vector", vector.lanes, lane.times(1 / UM2_PER_MM2)
+    for kind, unit in arch.special_units.items():
+        yield f"{kind}_unit", unit.elements_per_cycle, _special_element(prices, kind)
     for memory, built in memories(arch).items():
         yield memory, built.banks * built.capacity_bytes / 1024, _memory(prices, memory)
 
@@ -97,9 +105,9 @@ def register_bits(arch: Arch) -> float:
     return operand * (2 + arch.array.weight_double_buffer) + total
 
 
-def _lane(prices: PriceList) -> Price:
+def _lane(prices: PriceList, vector: Vector) -> Price:
     """Arithmetic and registers of a lane, and special functions at the rate of its fastest."""
-    special = prices.price("vector_special_um2").times(float(max(prices.arch.vector.rate.values())))
+    special = prices.price("vector_special_um2").times(float(max(vector.rate.values())))
     return _placed(prices, prices.price("vector_alu_um2_per_lane"), special)
 
 

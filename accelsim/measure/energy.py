@@ -38,6 +38,13 @@ ACCESSES = (
     ("level2", ("level2_write_bytes",), "level2_write_pj_per_byte"),
     ("vector", ("vector_simple_ops",), "vector_simple_pj"),
     ("vector", ("vector_special_ops",), "vector_special_pj"),
+    ("special", ("softmax_elements",), "softmax_pj_per_element"),
+    ("special", ("layernorm_elements",), "layernorm_pj_per_element"),
+    ("special", ("gelu_elements",), "gelu_pj_per_element"),
+    ("special", ("special_input_ops",), "special_input_pj"),
+    ("host", ("host_ops",), "host_op_pj"),
+    ("host_dram", ("host_read_bytes",), "dram_read_pj_per_byte"),
+    ("host_dram", ("host_write_bytes",), "dram_write_pj_per_byte"),
 )
 
 
@@ -112,17 +119,34 @@ def _array_terms(sums: OperatorSums, trace: Trace, prices: PriceList) -> Iterato
 
 
 def _access_terms(sums: OperatorSums, prices: PriceList) -> Iterator[Term]:
-    """Accesses to accumulator, scratchpad and second level, and operations of the vector lanes."""
+    """Accesses to accumulator, scratchpad and second level, operations of the vector lanes, and what dedicated units
+    and a host do."""
+    there = _components(prices.arch)
     width = prices.arch.accumulator.width_bytes
     for component, counters, key in ACCESSES:
         counts = sums.counters[:, [COUNTERS.index(name) for name in counters]].tolist()
         per_count = width if component == "accumulator" else 1
         totals = [sum(row) * per_count for row in counts]
-        if component == "level2" and prices.arch.second_level is None:
+        if not there.get(component, True):
             if any(totals):
-                raise InternalError(f"{counters} counted on a machine without a second level")
+                raise InternalError(f"{counters} counted on a machine without {_WORDS.get(component, component)}")
             continue
         yield component, totals, prices.price(key)
+
+
+_WORDS = {"level2": "a second level"}
+
+
+def _components(arch: Arch) -> dict[str, bool]:
+    """Whether the machine has what not every machine has."""
+    host = arch.vector is None
+    return {
+        "level2": arch.second_level is not None,
+        "vector": not host,
+        "special": bool(arch.special_units),
+        "host": host,
+        "host_dram": host,
+    }
 
 
 def _dram_terms(sums: OperatorSums, operator_cycles: Sequence[int], prices: PriceList) -> Iterator[Term]:
@@ -153,7 +177,11 @@ def _static_parts(arch: Arch) -> Iterator[tuple[str, str, Fraction]]:
     yield "static_scratchpad", "scratchpad_leakage_mw_per_kib", Fraction(arch.scratchpad.capacity_bytes, 1024)
     if arch.second_level is not None:
         yield "static_level2", "level2_leakage_mw_per_kib", Fraction(arch.second_level.capacity_bytes, 1024)
-    yield "static_vector", "vector_leakage_mw_per_lane", Fraction(arch.vector.lanes)
+    if arch.vector is not None:
+        yield "static_vector", "vector_leakage_mw_per_lane", Fraction(arch.vector.lanes)
+    if units := arch.special_units.values():
+        rate = sum((Fraction(unit.elements_per_cycle) for unit in units), Fraction(0))
+        yield "static_special", "special_leakage_mw_per_element", rate
     yield "static_dram", "dram_background_mw_per_channel", Fraction(arch.dram.channels)
 
 

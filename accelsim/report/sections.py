@@ -25,10 +25,14 @@ _LABELS = {
     "load": "DRAM load",
     "store": "DRAM store",
     "dram_write": "DRAM last write",
+    "softmax": "softmax unit",
+    "layernorm": "layernorm unit",
+    "gelu": "gelu unit",
+    "host": "host",
     "level2.load": "level-2 load",
     "level2.store": "level-2 store",
 }
-_MAIN_UNITS = ("stream", "vector", "load", "store")
+_MAIN_UNITS = ("stream", "vector", "softmax", "layernorm", "gelu", "host", "load", "store")
 _COMPONENTS = {
     "array_mac": "array multiply-add",
     "array_registers": "array registers",
@@ -36,6 +40,9 @@ _COMPONENTS = {
     "scratchpad": "scratchpad",
     "level2": "second level",
     "vector": "vector unit",
+    "special": "dedicated units",
+    "host": "host",
+    "host_dram": "host DRAM",
     "dram": "DRAM",
     "dram_activate": "DRAM",
     "dram_refresh": "DRAM",

@@ -150,7 +150,8 @@ def test_order_of_keys_changes_nothing(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", list_archs())
 def test_the_resolved_form_is_json_and_loads_as_the_same_machine(tmp_path: Path, name: str) -> None:
-    arch = load_arch(name, {"energy.overrides.x": 1.5, "vector.recipes.mine": "[{name: one}]"})
+    recipe = {"vector.recipes.mine": "[{name: one}]"} if load_arch(name).vector is not None else {}
+    arch = load_arch(name, {"energy.overrides.x": 1.5, **recipe})
     again = load_arch(written(tmp_path, json.dumps(arch.to_dict(), allow_nan=False)))
     assert again == arch
     assert hash(again) == hash(arch)

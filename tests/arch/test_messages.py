@@ -125,11 +125,33 @@ def test_infinity_is_refused_where_nothing_may_be_unlimited(key: str) -> None:
         load_arch("tpu_like", {key: ".inf"})
 
 
+UNIT = {"elements_per_cycle": 8, "latency": 1}
+
+
+@pytest.mark.parametrize("dataflow", ["os", "is"])
+def test_a_unit_at_an_output_that_the_dataflow_has_not_is_refused(tmp_path: Path, dataflow: str) -> None:
+    values = changed("special", {"softmax": UNIT | {"attach": "array_output"}})
+    values["array"] = values["array"] | {"dataflow": dataflow}
+    text = message(tmp_path, values)
+    assert text.startswith(f":{line_of(tmp_path, 'special.softmax.attach')}: ")
+    assert "special.softmax.attach needs array.dataflow ws, whose accumulator rows" in text
+    assert "attach the unit to the scratchpad" in text
+
+
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
         ("cores", 2, "cores > 1 is not yet supported"),
-        ("special", {"softmax": {"latency": 1}}, "special is not yet supported"),
+        ("special", {"softmax": {"latency": 1}}, "missing key special.softmax.elements_per_cycle"),
+        ("special", {"tanh": {"latency": 1}}, "unknown key special.tanh"),
+        ("special", {"softmax": UNIT | {"passes": 3}}, "special.softmax.passes: expected an integer from 1 to 2"),
+        ("special", {"gelu": UNIT | {"passes": 2}}, "special.gelu.passes: expected 1: GELU works element by element"),
+        ("special", {"softmax": UNIT | {"attach": "array"}}, "expected one of array_output, scratchpad"),
+        ("special", {"softmax": UNIT | {"elements_per_cycle": 0}}, "elements_per_cycle: expected a number >= 1e-06"),
+        ("vector", "none", "vector: expected a mapping of keys: there is no host either"),
+        ("host", {"rate_gops": {"simple": 1}, "kernel_latency_us": 1}, "host.rate_gops needs a rate for `exp`"),
+        ("host", {"rate_gops": {"sin": 1}, "kernel_latency_us": 1}, "host.rate_gops.sin is no elementary function"),
+        ("host", {"kernel_latency_us": 1}, "missing key host.rate_gops"),
         ("near_memory", {"units": 8}, "near_memory is not yet supported"),
         ("links", {"chips": 2}, "links is not yet supported"),
         ("dram.channels", 6, "expected a power of two when model is command"),

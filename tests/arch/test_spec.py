@@ -120,8 +120,11 @@ def test_presets_have_their_standard_peak() -> None:
     }  # fmt: skip
 
 
-def test_the_six_machines_are_shipped() -> None:
-    assert list_archs() == ("edge_32", "gemmini_16", "scalesim_like", "tpu_like", "tpu_v1", "tpu_v4i")
+def test_the_machines_that_are_shipped() -> None:
+    assert list_archs() == (
+        "edge_32", "gemmini_16", "gemmini_16_norm", "scalesim_like", "tpu_like", "tpu_like_no_vector",
+        "tpu_like_softmax", "tpu_v1", "tpu_v4i",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", list_archs())

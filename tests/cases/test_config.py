@@ -113,7 +113,6 @@ def test_the_line_of_a_mistake_is_that_of_the_file(capsys: Capture, tmp_path: Pa
 @pytest.mark.parametrize(
     ("content", "key"),
     [
-        ("base: tpu_like\nspecial: {softmax: {latency: 4}}\n", "special"),
         ("base: tpu_like\nnear_memory: {units: 8}\n", "near_memory"),
         ("base: tpu_like\nlinks: {chips: 2}\n", "links"),
         ("base: tpu_like\ncores: 2\n", "cores"),

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from accelsim.arch.spec import Arch
 from accelsim.compile.fuse import Group
+from accelsim.compile.plan import ROW_KINDS
 from accelsim.compile.program import (
     DRAIN,
+    HOST,
     LEVEL2_LOAD,
     LEVEL2_STORE,
     LOAD,
+    SPECIAL,
     STORE,
     STREAM,
     VECTOR,
@@ -33,6 +36,7 @@ from tests.compile.machines import groups_of, placement_of
 from tests.compile.views import in_even_steps, request_bytes, view_elements
 
 Int64 = NDArray[np.int64]
+COMPUTED = (VECTOR, SPECIAL)
 LOADS, STORES = (LOAD, LEVEL2_LOAD), (STORE, LEVEL2_STORE)
 
 
@@ -59,10 +63,23 @@ class Checker:
     def check(self) -> int:
         """Check every group; the number of reads that were compared."""
         for group in self.groups:
+            if self.plans[group.head.id].unit == "host":
+                self.check_kernel(group)
+                continue
             work = _MatmulTiles(self, group) if group.head.kind == "matmul" else _VectorTiles(self, group)
             work.check_reads()
             work.note_results()
         return self.reads
+
+    def check_kernel(self, group: Group) -> None:
+        """A kernel of the host finds all of its operands in DRAM."""
+        (task,) = self.tasks(group, HOST)
+        for view in group.inputs:
+            assert self.placement.place_of(view.tensor) == "dram"
+            self.expect_ready(view.tensor, view_elements(view).ravel(), task)
+        for view in group.outputs:
+            tensor = self.trace.tensors[view.tensor]
+            self.ready[view.tensor] = np.full(tensor.elements, self.timeline.done[task], np.int64)
 
     def tasks(self, group: Group, *kinds: int) -> list[int]:
         return np.flatnonzero((self.program.op == group.head.id) & np.isin(self.program.kind, kinds)).tolist()
@@ -135,6 +152,24 @@ class _Tiles:
             ), f"task {first} {self.label(first)}: its slot of input {position} is loaded anew before it ends"
             self.checker.reads += 1
 
+    def check_fetched(self, position: int, tiles: list[tuple[int, int]]) -> None:
+        """Each tile finds its elements in a slot that was filled in time and is not loaded anew before it ends."""
+        tensor = self.group.inputs[position].tensor
+        width, base = DTYPE_BYTES[self.checker.trace.tensors[tensor].dtype], self.checker.address(tensor)
+        loads = self.checker.transfers(self.group, tensor, LOADS)
+        fetched = [np.unique((request_bytes(self.program, load) - base) // width) for load in loads]
+        for load, elements in zip(loads, fetched, strict=True):
+            self.checker.expect_ready(tensor, elements, load)
+        for first, last in tiles:
+            wanted = np.unique(self.elements_of(position, first))
+            there = [n for n, load in enumerate(loads) if self.done[load] <= self.start[first]]
+            assert any(
+                np.isin(wanted, fetched[n]).all()
+                and (n + 2 >= len(loads) or self.start[loads[n + 2]] >= self.released[last])
+                for n in there
+            ), f"task {first} {self.label(first)} reads input {position}, which is not there or no longer"
+            self.checker.reads += 1
+
     def note_results(self) -> None:
         finishers = self.finishers()
         self.check_passes(finishers)
@@ -156,7 +191,7 @@ class _Tiles:
     def check_passes(self, finishers: list[int]) -> None:
         """A pass over a tile begins when the one before on the same tile is done."""
         before: dict[tuple[int, ...], int] = {}
-        for task in self.checker.tasks(self.group, VECTOR):
+        for task in self.checker.tasks(self.group, *COMPUTED):
             tile = self.label(task)
             if tile in before:
                 assert self.start[task] >= self.done[before[tile]], f"pass {task} {tile} begins too early"
@@ -212,20 +247,25 @@ class _MatmulTiles(_Tiles):
             return self.a[batch, self.part("m", m), self.part("k", k)]
         if position == 1:
             return self.b[batch, self.part("k", k), self.part("n", n)]
-        return view_elements(self.group.inputs[2])
+        if position < len(self.group.head.inputs):
+            return view_elements(self.group.inputs[2])
+        view = self.group.inputs[position]
+        head = next(op for op in self.group.epilogue if op.kind in ROW_KINDS)
+        whole = np.broadcast_to(view_elements(view), head.outputs[0].shape)
+        return np.unique(whole.reshape(self.out.shape)[batch, self.part("m", m)])
 
     def result_of(self, task: int) -> Int64:
         batch, m, n, _ = self.label(task)
         return self.out[batch, self.part("m", m), self.part("n", n)].ravel()
 
-    def finish(self, kind: int) -> list[int]:
-        """Tasks of a kind at the last K tile."""
+    def finish(self, *kinds: int) -> list[int]:
+        """Tasks of some kinds at the last K tile."""
         last = -(-self.sizes["k"] // self.tile["k"]) - 1
-        return [task for task in self.checker.tasks(self.group, kind) if self.label(task)[3] == last]
+        return [task for task in self.checker.tasks(self.group, *kinds) if self.label(task)[3] == last]
 
     def writers(self) -> list[int]:
         if self.plan.passes:
-            return list({self.label(task): task for task in reversed(self.finish(VECTOR))}.values())
+            return list({self.label(task): task for task in reversed(self.finish(*COMPUTED))}.values())
         return self.finish(STREAM if self.plan.dataflow == "os" else DRAIN)
 
     def check_passes(self, finishers: list[int]) -> None:
@@ -233,14 +273,35 @@ class _MatmulTiles(_Tiles):
         super().check_passes(finishers)
         kind = DRAIN if self.plan.dataflow == "os" and self.plan.passes else STREAM
         sums = {self.label(task)[:3]: task for task in self.finish(kind)}
+        if self.plan.unit in self.checker.arch.special_units:
+            self.check_rows(sums)
+            return
         for task in self.writers() if self.plan.passes else self.finish(DRAIN):
             ready = self.done[sums[self.label(task)[:3]]]
             begin = self.start[task] if self.plan.passes else self.done[task]
             assert begin >= ready, f"task {task} {self.label(task)} reads sums before they are complete"
 
+    def check_rows(self, sums: dict[tuple[int, ...], int]) -> None:
+        """A unit at the output takes no row before its last sum is there: rows leave the array a PE step apart."""
+        unit = self.checker.arch.special_units[str(self.plan.unit)]
+        dtypes = (self.checker.trace.tensors[view.tensor].dtype for view in self.group.head.inputs[:2])
+        step = 1 / float(self.checker.arch.array.rate_of(*dtypes) or 1)
+        limit = min(unit.elements_per_cycle, self.checker.arch.accumulator.drain_elements_per_cycle)
+        for task in self.finish(SPECIAL):
+            batch, m, n, _ = self.label(task)
+            rows, cols = self.out[batch, self.part("m", m), self.part("n", n)].shape
+            done = self.done[sums[self.label(task)[:3]]]
+            for row in range(rows):
+                taken = self.start[task] + row * -(-cols // limit) * unit.passes
+                complete = done - (rows - 1 - row) * step
+                by_rows = self.plan.unit in ROW_KINDS
+                assert not by_rows or taken >= complete, f"task {task} takes row {row} at {taken} < {complete}"
+            assert self.done[task] > done, f"task {task} ends before the last sum is there"
+            self.checker.reads += 1
+
     def finishers(self) -> list[int]:
         """The last pass, or the drain, of each finished output."""
-        tasks = self.finish(VECTOR if self.plan.passes else DRAIN)
+        tasks = self.finish(*(COMPUTED if self.plan.passes else (DRAIN,)))
         return list({self.label(task): task for task in tasks}.values())
 
     def slots(self, position: int) -> int:
@@ -271,17 +332,20 @@ class _MatmulTiles(_Tiles):
             if position == stationary:  # a stream on weights that the array held already needs no slot
                 readers = [(weights[t], t) for t in streams if self.label(weights[t]) == self.label(t)]
             self.check_input(position, readers)
-        if len(self.group.inputs) > 2:
-            self.check_input(2, [(task, task) for task in self.finishers()])
+        for position in range(2, len(self.group.inputs)):
+            self.check_input(position, [(task, task) for task in self.finishers()])
 
     def check_input(self, position: int, readers: list[tuple[int, int]]) -> None:
         tensor = self.group.inputs[position].tensor
         if self.checker.placement.place_of(tensor) == "scratchpad":
             for first, _ in readers:
                 self.checker.expect_ready(tensor, self.elements_of(position, first), first)
+        elif position >= len(self.group.head.inputs):
+            self.check_fetched(position, readers)
         else:
+            loads = self.check_loads(position)
             slots = self.slots(position) if position < 2 else 1
-            self.check_held(readers, self.check_loads(position), position, slots)
+            self.check_held(readers, loads, position, slots)
 
     def weights_of(self, streams: list[int], stationary: int | None) -> dict[int, int]:
         """For each stream the `weights` task whose weights it finds in its array: the latest before it."""
@@ -309,7 +373,7 @@ class _VectorTiles(_Tiles):
         self.shape = head.inputs[0].shape if head.kind == "reduce" else head.outputs[0].shape
         total = int(np.prod(self.shape))
         self.cols = total // int(np.prod(head.outputs[0].shape)) if head.kind == "reduce" else self.shape[-1]
-        passes = checker.tasks(group, VECTOR)
+        passes = checker.tasks(group, *COMPUTED)
         tiles = 1 + max(self.label(task)[1] for task in passes)
         assert plan.tile_rows is not None
         self.tile = plan.tile_rows * self.cols
@@ -347,7 +411,8 @@ class _VectorTiles(_Tiles):
         return self.passes[self.per_tile - 1 :: self.per_tile]
 
     def writers(self) -> list[int]:
-        return self.passes[:: self.per_tile]
+        mixed = len(set(self.program.kind[self.passes].tolist())) > 1  # then the last pass alone writes the result
+        return self.finishers() if mixed else self.passes[:: self.per_tile]
 
     def check_reads(self) -> None:
         tiles = list(zip(self.passes[:: self.per_tile], self.finishers(), strict=True))
@@ -360,24 +425,6 @@ class _VectorTiles(_Tiles):
             else:  # what is fetched is known, but not where it lies
                 for load in self.checker.transfers(self.group, view.tensor, LOADS):
                     self.checker.expect_ready(view.tensor, self.elements_of(position, load), load)
-
-    def check_fetched(self, position: int, tiles: list[tuple[int, int]]) -> None:
-        """Each tile finds its elements in a slot that was filled in time and is not loaded anew before it ends."""
-        tensor = self.group.inputs[position].tensor
-        width, base = DTYPE_BYTES[self.checker.trace.tensors[tensor].dtype], self.checker.address(tensor)
-        loads = self.checker.transfers(self.group, tensor, LOADS)
-        fetched = [np.unique((request_bytes(self.program, load) - base) // width) for load in loads]
-        for load, elements in zip(loads, fetched, strict=True):
-            self.checker.expect_ready(tensor, elements, load)
-        for first, last in tiles:
-            wanted = np.unique(self.elements_of(position, first))
-            there = [n for n, load in enumerate(loads) if self.done[load] <= self.start[first]]
-            assert any(
-                np.isin(wanted, fetched[n]).all()
-                and (n + 2 >= len(loads) or self.start[loads[n + 2]] >= self.released[last])
-                for n in there
-            ), f"task {first} {self.label(first)} reads input {position}, which is not there or no longer"
-            self.checker.reads += 1
 
 
 def check(arch: Arch, trace: Trace, program: Program, timeline: Timeline) -> int:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from accelsim.arch import load_arch
 from accelsim.arch.spec import Arch
 from accelsim.compile import MappingEntry, compile_program
+from accelsim.compile.attach import attach
 from accelsim.compile.fuse import Group, fuse
 from accelsim.compile.place import Placement, place
-from accelsim.compile.plan import Planner
+from accelsim.compile.plan import HOST_UNIT, Planner
 from accelsim.compile.program import Program
 from accelsim.trace.builder import TraceBuilder
 from accelsim.trace.find import find_trace
@@ -56,11 +57,15 @@ def bert_tiny() -> Trace:
 
 
 def groups_of(trace: Trace, arch: Arch, fusion: str = "elementwise") -> tuple[Group, ...]:
-    return fuse(trace, fusion, Planner(trace, arch, {}).fusable)
+    planner = Planner(trace, arch, {})
+    return attach(fuse(trace, fusion, planner.fusable, planner.folds), planner, fusion).groups
 
 
 def placement_of(trace: Trace, arch: Arch, fusion: str = "elementwise", residency: bool = True) -> Placement:
-    return place(groups_of(trace, arch, fusion), trace, arch, residency)
+    groups, planner = groups_of(trace, arch, fusion), Planner(trace, arch, {})
+    on_host = [group for group in groups if planner.work(group).unit == HOST_UNIT]
+    off_chip = frozenset(view.tensor for group in on_host for view in (*group.inputs, *group.outputs))
+    return place(groups, trace, arch, residency, off_chip)
 
 
 def entry(

@@ -85,7 +85,7 @@ def changed(name: str, index: int, value: int) -> Program:
     [
         ("unit", 0, 6),
         ("unit", 0, -1),
-        ("kind", 3, 8),
+        ("kind", 3, 10),
         ("edge_producer", 0, 11),
         ("edge_producer", 0, -1),
         ("edge_event", 0, 3),

@@ -146,7 +146,9 @@ def matmul_trace(m: int = M, n: int = N, k: int = K, dtype: str = "int8") -> Tra
 
 
 def machine(**changes: Any) -> Arch:
-    """128 x 128 int8 MACs a cycle at 1 GHz, 64 KiB scratchpad, 128 KiB accumulator, 64 GB/s; `changes` by section."""
+    """128 x 128 int8 MACs a cycle at 1 GHz, 64 KiB scratchpad, 128 KiB accumulator, 64 GB/s; `changes` by section.
+
+    A section may be "none"."""
     sections: dict[str, Any] = {
         "name": "test machine",
         "clock_mhz": 1000,
@@ -163,7 +165,7 @@ def machine(**changes: Any) -> Arch:
         },
     }
     for section, keys in changes.items():
-        sections[section] = {**sections.get(section, {}), **keys}
+        sections[section] = keys if keys == "none" else {**sections.get(section, {}), **keys}
     return Arch.model_validate(sections)
 
 

@@ -26,8 +26,18 @@ from tests.measure.programs import machine, matmul_trace, worked_example
 WHOLE_RUN = np.array([2403])
 LEAKAGE = "scratchpad_leakage_mw_per_kib"
 LEAKAGES = ("array_leakage_mw_per_pe", "vector_leakage_mw_per_lane", LEAKAGE, "accumulator_leakage_mw_per_kib",
-            "level2_leakage_mw_per_kib")  # fmt: skip
+            "level2_leakage_mw_per_kib", "special_leakage_mw_per_element")  # fmt: skip
 SECOND_LEVEL = {"capacity_kib": 4096.0, "bandwidth_gbps": 100.0}
+
+
+SPECIAL = {kind: {"elements_per_cycle": 8.0, "latency": 4} for kind in ("softmax", "layernorm", "gelu")}
+HOST = {
+    "vector": "none",
+    "host": {
+        "rate_gops": dict.fromkeys(("simple", "exp", "erf", "tanh", "rsqrt", "div"), 1.0),
+        "kernel_latency_us": 1.0,
+    },
+}
 
 
 def report(arch: Arch | None = None, trace: Trace | None = None, program: Program | None = None) -> EnergyReport:
@@ -90,10 +100,13 @@ def test_override_with_a_spread_reaches_low_and_high() -> None:
     assert found == (2.0**23, 2 * 2.0**23, 4 * 2.0**23)
 
 
-@given(st.dictionaries(st.sampled_from(COUNTERS), st.integers(0, 2**40)), st.integers(0, 2**40), st.data())
+WITH_VECTOR = tuple(name for name in COUNTERS if not name.startswith("host_"))
+
+
+@given(st.dictionaries(st.sampled_from(WITH_VECTOR), st.integers(0, 2**40)), st.integers(0, 2**40), st.data())
 def test_components_and_operators_sum_to_the_same(counts: dict[str, int], macs: int, data: st.DataObject) -> None:
     base, timeline = worked_example()
-    arch = machine(second_level=SECOND_LEVEL)
+    arch = machine(second_level=SECOND_LEVEL, special=SPECIAL)
     op = np.array(data.draw(st.lists(st.integers(0, 1), min_size=base.size, max_size=base.size)), np.int32)
     counters = base.counters.copy()
     for name, count in counts.items():
@@ -245,7 +258,7 @@ def test_every_access_costs_its_entry_exactly_and_none_costs_nothing(
 ) -> None:
     base, _ = worked_example()
     columns = [COUNTERS.index(name) for name in counters]
-    arch = machine(second_level=SECOND_LEVEL)
+    arch = machine(second_level=SECOND_LEVEL, special=SPECIAL, **(HOST if component.startswith("host") else {}))
     found = {}
     for count in (0, 1000, 2000):
         changed = np.zeros_like(base.counters)
@@ -269,6 +282,7 @@ def test_macs_and_registers_scale_exactly_with_the_macs() -> None:
 
 
 STATIC = {
+    "static_special": {"special": {kind: {**unit, "elements_per_cycle": 16.0} for kind, unit in SPECIAL.items()}},
     "static_array": {"array": {"count": 2}},
     "static_vector": {"vector": {"lanes": 256}},
     "static_accumulator": {"accumulator": {"capacity_kib": 256}},
@@ -279,7 +293,11 @@ STATIC = {
 
 @pytest.mark.parametrize("component", STATIC)
 def test_static_energy_scales_exactly_with_what_leaks(component: str) -> None:
-    sections = {"second_level": SECOND_LEVEL, "energy": {"overrides": dict.fromkeys(LEAKAGES, 0.25)}}
+    sections = {
+        "second_level": SECOND_LEVEL,
+        "special": SPECIAL,
+        "energy": {"overrides": dict.fromkeys(LEAKAGES, 0.25)},
+    }
     once, twice = (report(machine(**{**sections, **more})).by_component for more in ({}, STATIC[component]))
     assert once[component][1] > 0
     for name in STATIC:

@@ -179,7 +179,10 @@ def test_pattern_has_a_line_for_each_machine_with_a_dram() -> None:
     assert [line.split(" | ")[0] for line in lines] == [
         "| edge_32",
         "| gemmini_16",
+        "| gemmini_16_norm",
         "| tpu_like",
+        "| tpu_like_no_vector",
+        "| tpu_like_softmax",
         "| tpu_v1",
         "| tpu_v4i",
     ]
