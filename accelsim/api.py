@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from accelsim.arch import load_arch
 from accelsim.arch.spec import Arch
 from accelsim.compile import MappingEntry, compile_program, read_mapping
 from accelsim.compile.program import Program
+from accelsim.compile.score import Score
 from accelsim.engine import run
 from accelsim.engine.timeline import Timeline
 from accelsim.errors import InputError
@@ -64,6 +65,7 @@ def simulate(
     trace: Trace | str | Path,
     *,
     fusion: str = "elementwise",
+    rules: Mapping[str, str] | None = None,
     residency: bool | str = True,
     mapping: str | Path | Mapping[int, MappingEntry] | None = None,
     layers: str | None = None,
@@ -72,9 +74,9 @@ def simulate(
 ) -> Result:
     """Simulate a trace on a machine: compile, run, measure and check every law.
 
-    fusion: "none" or "elementwise". residency: keep tensors on chip between operators where they fit. mapping: a
-    mapping file, or its entries, with tiles of your own. layers: "first:last", half-open. engine: "compiled" or
-    "reference", the same answer.
+    fusion: "none", "elementwise", "attention" or "all"; rules: modes of single rules, as {"attention": "online"}.
+    residency: keep tensors on chip between operators where they fit. mapping: a mapping file, or its entries, with
+    tiles of your own. layers: "first:last", half-open. engine: "compiled" or "reference", the same answer.
 
     Raises InputError for input that cannot be run, InternalError where a law of the simulator is broken.
     """
@@ -82,17 +84,37 @@ def simulate(
     work = trace if isinstance(trace, Trace) else load_trace(trace)
     if layers is not None:
         work = slice_layers(work, *parse_layers(_text("layers", layers)))
-    entries = read_mapping(mapping) if isinstance(mapping, str | Path) else _entries(mapping)
     keep = _switch("residency", residency)
     price_list(machine)  # a wrong energy override is told before anything runs
     tell = progress or _silent
-    program = compile_program(machine, work, fusion=fusion, residency=keep, mapping=entries, progress=progress)
+    program = compile_trace(
+        machine, work, fusion=fusion, rules=rules, residency=keep, mapping=mapping, progress=progress
+    )
     tell(f"running {program.size:,} tasks", 0, 0)
     timeline = run(program, engine, lambda message: tell(message, 0, 0), name=work.name)
     tell("measuring", 0, 0)
-    arguments = {"fusion": fusion, "residency": keep, "mapping": entries is not None, "layers": layers}
+    arguments = {
+        "fusion": fusion,
+        "rules": dict(rules or {}),
+        "residency": keep,
+        "mapping": mapping is not None,
+        "layers": layers,
+    }
     measured = measure(program, timeline, machine, work, _provenance(machine, work, engine, arguments))
     return Result(measured.data, program, timeline, work, machine.clock_mhz)
+
+
+def compile_trace(
+    arch: Arch,
+    trace: Trace,
+    *,
+    mapping: str | Path | Mapping[int, MappingEntry] | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Program:
+    """The Program that `simulate` runs, with the same options; choices are judged by running them."""
+    entries = read_mapping(mapping) if isinstance(mapping, str | Path) else _entries(mapping)
+    return compile_program(arch, trace, mapping=entries, score=_score, progress=progress, **options)
 
 
 def gemm(
@@ -114,6 +136,15 @@ def gemm(
     """
     work = gemm_trace(_whole(m), _whole(n), _whole(k), _whole(batch), dtype, out_dtype, resident)
     return simulate(arch, work, **options)
+
+
+def _score(program: Program) -> Score:
+    """A Program's cycles, with DRAM commands by their patterns."""
+    memory = program.memory
+    if memory.model == "command":
+        latency = memory.latency_cycles + memory.issue_cycles
+        memory = replace(memory, model="pattern", latency_cycles=latency, issue_cycles=0)
+    return Score(run(replace(program, memory=memory), "compiled").total, 0.0)
 
 
 def _whole(size: int) -> int:

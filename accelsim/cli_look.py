@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from accelsim.cli_options import arch_options, check_outputs, load_work, named_file, plan_options, trace_options
+from accelsim.cli_progress import StderrProgress
 from accelsim.cli_table import print_table
 from accelsim.files import write_whole_text
 from accelsim.report.numbers import percent, printable, significant
@@ -90,20 +91,23 @@ def show_program(
     settings: tuple[str, ...],
     trace_name: str,
     layers: str | None,
-    mapping: str | None,
     mapping_out: str | None,
-    fusion: str,
     residency: str,
+    rules: tuple[str, ...],
+    **plan: Any,
 ) -> None:
     """What the compiler chooses for each operator: tile, loop order, what is fused, what stays on chip."""
     from accelsim.arch import load_arch, parse_settings
 
     check_outputs(**{"mapping-out": mapping_out})
     arch, trace = load_arch(arch_name, parse_settings(settings)), load_work(trace_name, layers)
-    from accelsim.compile import compile_program, dump_mapping, read_mapping
+    from accelsim.api import compile_trace
+    from accelsim.compile import dump_mapping
+    from accelsim.compile.rules import parse_rules
 
-    given = None if mapping is None else read_mapping(mapping)
-    program = compile_program(arch, trace, fusion=fusion, residency=residency == "on", mapping=given)
+    plan |= {"rules": parse_rules(rules), "residency": residency == "on"}
+    with StderrProgress() as progress:
+        program = compile_trace(arch, trace, progress=progress, **plan)
     names = printable(f"{trace.name} on {arch.name}")
     click.echo(f"{names}: {program.size:,} tasks, {program.edge_producer.size:,} edges\n")
     print_table(PLAN_COLUMNS, _plan_rows(trace, program.plans))
@@ -255,4 +259,4 @@ def _choices(plan: OperatorPlan, folded: Iterable[int]) -> str:
     named = {"held whole": plan.resident, "with": [str(op) for op in folded], "passes": plan.passes}
     parts += [f"{name}: {' '.join(items)}" for name, items in named.items() if items]
     parts += [f"on: {plan.unit}"] if plan.unit not in (None, "vector") else []
-    return "; ".join(parts + ([f"not attached: {plan.note}"] if plan.note else []))
+    return "; ".join(parts + ([plan.note] if plan.note else []))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ARCH = "tpu_like.yaml"
 DEFAULT_TRACE = "bert_base_fwd_b1_s128"
-FUSIONS = ("none", "elementwise")
+FUSIONS = ("none", "elementwise", "attention", "all")
 ENGINES = ("compiled", "reference")
 
 Command = Callable[..., Any]
@@ -80,6 +80,13 @@ plan_options = options(
         default="elementwise",
         show_default=True,
         help="Which operators are folded into their neighbours.",
+    ),
+    click.option(
+        "--rule",
+        "rules",
+        multiple=True,
+        metavar="NAME=MODE",
+        help="Switch a fusion rule: off, auto or always; for attention also two_pass, spilled or online.",
     ),
     click.option(
         "--residency",

@@ -330,7 +330,7 @@ def test_export_writes_the_shipped_trace_again(capsys: Capture, tmp_path: Path) 
 
 
 def test_choices_of_the_command_line_are_those_of_the_rooms() -> None:
-    from accelsim.compile.fuse import LEVELS
+    from accelsim.compile.rules import LEVELS
     from accelsim.engine import ENGINES
 
     assert tuple(LEVELS) == cli_options.FUSIONS

@@ -23,7 +23,8 @@ class Feed:
     `input` is its number among the group's inputs, `operand` that of its address; `requests` [T] fetch its tiles,
     `spans` [T] (from `offset` elements on) hold them, and `tile_id` [T] tells them apart. `reader` [T] is the position
     of the task that reads the operand at the point (-1: what was read before is still there), `last_reader` [T] of the
-    one that frees it and `lane` [T] the unit of that one. `slots` tiles of `slot_bytes` are held at once.
+    one that frees it and `lane` [T] the unit of that one. `slots` tiles of `slot_bytes` are held at once. `part`: which
+    of the group's operators its loads belong to.
     """
 
     role: str
@@ -42,6 +43,7 @@ class Feed:
     reader: Int64
     last_reader: Int64
     lane: Int64
+    part: int = 0
     instance: Int64 = field(init=False)
     loads: LoadClass | None = field(init=False, default=None)
 
@@ -75,6 +77,7 @@ class Feed:
             requests=self.requests.take(first),
             first_point=self.points[first],
             after_point=np.full(first.size, -1, np.int64),
+            part=self.part,
             tile=self.labels[first],
         )
         if first.size > self.slots:

@@ -1,7 +1,8 @@
-"""The further operands of a dedicated unit at the array's output: how they reach it, and the bytes they take."""
+"""What a softmax or LayerNorm after a matmul reads beside its rows: how it comes, and the bytes that it takes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,18 @@ def further_bytes(work: MatmulWork, ports: Ports, scratchpad_bytes: int) -> tupl
     return by_element, whole
 
 
-def further_feed(
+def further_feeds(
+    ports: Ports, inputs: Sequence[int], items: Sequence[VectorInput], shape: tuple[int, ...], tiles: Tiles,
+    scratchpad_bytes: int, common: dict[str, Any],
+) -> list[Feed]:  # fmt: skip
+    """The operands `items`, whose numbers among the group's inputs are `inputs`."""
+    return [
+        _further_feed(ports, number, item, shape, tiles, scratchpad_bytes, common)
+        for number, item in zip(inputs, items, strict=True)
+    ]
+
+
+def _further_feed(
     ports: Ports, number: int, item: VectorInput, shape: tuple[int, ...], tiles: Tiles, scratchpad_bytes: int,
     common: dict[str, Any],
 ) -> Feed:  # fmt: skip

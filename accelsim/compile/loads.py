@@ -34,6 +34,7 @@ class LoadClass:
     first_point: Int64
     after_point: Int64
     tile: NDArray[np.int32]
+    part: int = 0
     slot_waits: list[tuple[Int64, Int64]] = field(default_factory=list)
     positions: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     units: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -86,9 +87,11 @@ def _emit(
 ) -> tuple[Int64, Int64]:
     """Emit DRAM loads and second-level loads as two classes of tasks; positions and units in class order."""
     columns = {name: np.concatenate([getattr(c.requests, name) for c in classes])[order] for name in _REQUEST}
-    columns["operand"] = np.repeat([c.operand for c in classes], [c.first_point.size for c in classes])[order]
+    counts = [c.first_point.size for c in classes]
+    for name in ("operand", "part"):
+        columns[name] = np.repeat([getattr(c, name) for c in classes], counts)[order]
     tiles = np.concatenate([c.tile for c in classes])[order]
-    from_dram = np.repeat([c.place == "dram" for c in classes], [c.first_point.size for c in classes])[order]
+    from_dram = np.repeat([c.place == "dram" for c in classes], counts)[order]
     size = columns["rows"] * columns["row_bytes"]
     positions, units = np.empty(order.size, np.int64), np.empty(order.size, np.int64)
     for kind, name, chosen in ((LOAD, "load", from_dram), (LEVEL2_LOAD, "level2.load", ~from_dram)):

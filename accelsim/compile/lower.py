@@ -1,25 +1,27 @@
-"""The compiler's driver: fuse, place, choose tiles, lower each distinct group once, stamp it wherever it recurs."""
+"""Lowering: chooses the tiles of each group, makes its tasks once, and stamps them wherever the group recurs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 
-from accelsim.arch.spec import Arch
 from accelsim.compile.across import reads_across
-from accelsim.compile.attach import attach
+from accelsim.compile.attention import AttentionWork
+from accelsim.compile.attention_choice import AttentionChoice, choose_attention
+from accelsim.compile.attention_op import AttentionTiling
 from accelsim.compile.further import further_bytes
-from accelsim.compile.fuse import Group, elements, fuse
+from accelsim.compile.fuse import Group, elements
 from accelsim.compile.host_op import lower_host
 from accelsim.compile.machine import Machine
 from accelsim.compile.mapper import MatmulCosts, Tiling, best_mapping
-from accelsim.compile.mapping_file import MappingEntry, check_entry, unknown_operators
+from accelsim.compile.mapping_file import MappingEntry, check_entry
 from accelsim.compile.matmul import lower_matmul
-from accelsim.compile.place import Placement, place
-from accelsim.compile.plan import HOST_UNIT, MatmulWork, Planner, VectorWork
+from accelsim.compile.notes import attention_plans, matmul_plan, vector_plan
+from accelsim.compile.place import Placement
+from accelsim.compile.plan import HOST_UNIT, MatmulWork, VectorWork
 from accelsim.compile.program import OperatorPlan, Program
-from accelsim.compile.recipes import Recipes, parse_recipes
-from accelsim.compile.shares import scratchpad_shares
+from accelsim.compile.rules import Fusion
+from accelsim.compile.score import Judge
 from accelsim.compile.stamp import Stamper
 from accelsim.compile.template import Ports, Template
 from accelsim.compile.unit_times import unit_times
@@ -34,58 +36,18 @@ _SEARCHED: dict[Hashable, tuple[Tiling, int]] = {}  # what the mapper chose in t
 Progress = Callable[[str, int, int], None]  # what, pieces done, of how many
 
 
-def compile_program(
-    arch: Arch,
-    trace: Trace,
-    *,
-    fusion: str = "elementwise",
-    residency: bool = True,
-    mapping: Mapping[int, MappingEntry] | None = None,
-    progress: Progress | None = None,
-) -> Program:
-    """Turn a trace and a machine into a Program.
-
-    fusion: a level of `fuse.LEVELS`. residency: keep tensors on chip between operators where they fit. mapping: tiles
-    chosen by the user, by operator id.
-
-    Raises InputError where the machine cannot run the trace (an operator without a recipe or rate, a tile that fits no
-    buffer) or the mapping does not fit it.
-    """
-    if not trace.ops:
-        raise InputError("the trace has no operators", where=trace.name, remedy="nothing can be simulated")
-    planner = Planner(trace, arch, _recipes(arch))
-    attached = attach(fuse(trace, fusion, planner.fusable, planner.folds), planner, fusion)
-    groups = attached.groups
-    unknown_operators(mapping or {}, groups)
-    works = _works(planner, groups)
-    placement = place(groups, trace, arch, residency, _off_chip(works, groups))
-    machine = Machine(arch, scratchpad_shares(arch, _distinct(works), bool(placement.level2)))
-    lowering = _Lowering(machine, trace, placement, mapping or {}, attached.notes)
-    for index, (group, work) in enumerate(zip(groups, works, strict=True)):
-        if progress is not None:
-            progress("compiling", index, len(groups))
-        lowering.lower(index, group, work)
-    notes = {"fusion": fusion, "residency": residency}
-    return lowering.stamper.finish(lowering.plans, machine.shares, notes)
+Work = MatmulWork | VectorWork | AttentionWork
+Choice = Tiling | RowTiling | AttentionTiling | None  # None: on a host
 
 
-def _works(planner: Planner, groups: tuple[Group, ...]) -> list[MatmulWork | VectorWork]:
-    """The work of each group; groups that differ in nothing but their ids share one."""
-    known: dict[Hashable, MatmulWork | VectorWork] = {}
-    result = []
-    for group in groups:
-        key = group.signature(planner.trace)
-        if key not in known:
-            known[key] = planner.work(group)
-        result.append(known[key])
-    return result
+def parts_of(work: Work) -> tuple[MatmulWork | VectorWork, ...]:
+    """The works whose tasks a group may consist of."""
+    return work.parts if isinstance(work, AttentionWork) else (work,)
 
 
-def _distinct(works: list[MatmulWork | VectorWork]) -> list[MatmulWork | VectorWork]:
-    return list({id(work): work for work in works}.values())
+class Lowering:
+    """Lowers groups in their order: chooses the tiles of each, makes its Template and stamps it."""
 
-
-class _Lowering:
     def __init__(
         self,
         machine: Machine,
@@ -93,35 +55,79 @@ class _Lowering:
         placement: Placement,
         mapping: Mapping[int, MappingEntry],
         unit_notes: Mapping[int, str],
+        fusion: Fusion,
+        judge: Judge,
     ) -> None:
         self.machine = machine
         self.trace = trace
         self.placement = placement
         self.mapping = mapping
         self.unit_notes = unit_notes
+        self.fusion = fusion
+        self.judge = judge
         self.stamper = Stamper(machine, trace, placement)
         self.plans: list[OperatorPlan] = []
         self._templates: dict[Hashable, Template] = {}
+        self._attentions: dict[Hashable, AttentionChoice] = {}
         self._epilogues: dict[int, int] = {}  # id of a work -> cycles of its epilogue
 
-    def lower(self, index: int, group: Group, work: MatmulWork | VectorWork) -> None:
+    def lower(self, index: int, group: Group, work: Work) -> None:
+        """Raises InputError where the group fits no buffer, or the user's mapping does not fit the group."""
         ports = self._ports(group)
         free = self.machine.scratchpad_bytes - self.placement.resident_top[index]
-        tiling: Tiling | RowTiling | None
+        tiling: Choice
+        if isinstance(work, AttentionWork):
+            tiling, template, cycles = self._attention(index, group, work, ports, free)
+        else:
+            tiling, cycles = self._tiling(group, work, ports, free)
+            template = self._template(work, tiling, ports)
+        self.stamper.stamp(template, group, index)
+        self._note(group, work, tiling, cycles, template)
+
+    def _tiling(self, group: Group, work: MatmulWork | VectorWork, ports: Ports, free: int) -> tuple[Choice, int]:
+        """The tiles of one operator's group, and the cycles that they are estimated to take."""
+        tiling: Choice = None
+        cycles = 0
         if isinstance(work, MatmulWork):
             tiling, cycles = self._matmul_tiling(group, work, ports, free)
             _check_tile(work, tiling)
-        elif work.unit == HOST_UNIT:
-            tiling, cycles = None, 0
-        else:
-            tiling, cycles = choose_rows(work, free, self.machine.arch, ports), 0
+        elif work.unit != HOST_UNIT:
+            tiling = choose_rows(work, free, self.machine.arch, ports)
         _check_size(work, tiling)
+        return tiling, cycles
+
+    def _template(self, work: MatmulWork | VectorWork, tiling: Choice, ports: Ports) -> Template:
         key = (id(work), tiling, ports)
         if key not in self._templates:
             self._templates[key] = _lowered(self.machine, work, tiling, ports)
-        template = self._templates[key]
-        self.stamper.stamp(template, group, index)
-        self._note(group, work, tiling, cycles, template)
+        return self._templates[key]
+
+    def _attention(
+        self, index: int, group: Group, work: AttentionWork, ports: Ports, free: int
+    ) -> tuple[AttentionTiling, Template, int]:
+        """How the block-by-block attention runs; raises InputError where no block fits."""
+        key = (id(work), ports, free)
+        if key not in self._attentions:
+            forms = tuple(form for form in self.fusion.attention_forms if form in work.forms)
+            chosen = choose_attention(
+                self.machine,
+                work,
+                ports,
+                free,
+                forms,
+                lambda template: self.judge.rank(self._alone(template, group, index)),
+            )
+            if chosen is None:
+                raise _no_block(group, forms, work, free)
+            self._attentions[key] = chosen
+        found = self._attentions[key]
+        return found.tiling, found.template, found.estimate
+
+    def _alone(self, template: Template, group: Group, index: int) -> Program:
+        """One group as a Program of its own, its operands where they are in the run."""
+        stamper = Stamper(self.machine, self.trace, self.placement)
+        stamper.stamp(template, group, index)
+        return stamper.finish((), self.machine.shares, {})
 
     def _ports(self, group: Group) -> Ports:
         place_of = self.placement.place_of
@@ -194,37 +200,26 @@ class _Lowering:
         """Cycles of the epilogue over the whole result."""
         if id(work) not in self._epilogues:
             rows, cols = work.view.batch * work.view.m, work.view.n
-            shape = (rows, cols) if work.attached else (rows * cols, 1)
+            shape = (rows, cols) if work.by_rows else (rows * cols, 1)
             self._epilogues[id(work)] = sum(
                 int(unit_times(self.machine, step, *shape).occupy) for step in work.epilogue
             )
         return self._epilogues[id(work)]
 
-    def _note(
-        self,
-        group: Group,
-        work: MatmulWork | VectorWork,
-        tiling: Tiling | RowTiling | None,
-        cycles: int,
-        template: Template,
-    ) -> None:
+    def _note(self, group: Group, work: Work, tiling: Choice, cycles: int, template: Template) -> None:
         """Keep what was chosen, for `show program` and the Result."""
         head = group.head.id
         plan = OperatorPlan(
             head, fused=group.fired, places=self._named_places(group), buffer_bytes=template.chunks["scratchpad"],
-            unit=work.unit, note=self.unit_notes.get(head, "") or getattr(work, "note", ""),
+            note=self.unit_notes.get(head, ""), estimated_cycles=cycles,
         )  # fmt: skip
-        if isinstance(tiling, Tiling) and isinstance(work, MatmulWork):
-            plan = replace(
-                plan, tile=(tiling.tm, tiling.tn, tiling.tk), order=tiling.order, dataflow=work.array.dataflow,
-                passes=tuple(step.name for step in work.epilogue), resident=tuple(sorted(tiling.resident)),
-                estimated_cycles=cycles,
-            )  # fmt: skip
-        elif isinstance(tiling, RowTiling) and isinstance(work, VectorWork):
-            rows = max(1, tiling.tile_elements // work.cols)
-            plan = replace(plan, tile_rows=rows, passes=tuple(step.name for step in work.passes))
-        self.plans.append(plan)
-        self.plans += [OperatorPlan(op.id, fused_into=head) for op in group.ops if op.id != head]
+        if isinstance(work, AttentionWork) and isinstance(tiling, AttentionTiling):
+            self.plans += attention_plans(group.parts, work, tiling, plan)
+        elif isinstance(work, MatmulWork) and isinstance(tiling, Tiling):
+            self.plans.append(replace(matmul_plan(work, tiling, plan), unit=work.unit))
+        elif isinstance(work, VectorWork):
+            self.plans.append(vector_plan(work, tiling if isinstance(tiling, RowTiling) else None, plan))
+        self.plans += [OperatorPlan(op, fused_into=into) for op, into in group.folded.items()]
 
     def _named_places(self, group: Group) -> dict[str, str]:
         names = [f"in{index}" for index in range(len(group.inputs))]
@@ -237,18 +232,17 @@ class _Lowering:
         }
 
 
-def _recipes(arch: Arch) -> Recipes:
-    """The user's recipes, for the functions that the vector unit has."""
-    return {} if arch.vector is None else parse_recipes(arch.vector.recipes, arch.vector.rate, locate=arch.where)
+def _no_block(group: Group, forms: tuple[str, ...], work: AttentionWork, free: int) -> InputError:
+    there = ", ".join(work.forms) or "none"
+    return InputError(
+        f"no block of attention {group.head.id} '{group.head.name}' fits {free} bytes of free scratchpad and the "
+        f"accumulator in the form {' or '.join(forms) or 'asked for'} (possible forms here: {there})",
+        where=f"operator {group.head.id}",
+        remedy="enlarge scratchpad.capacity_kib or accumulator.capacity_kib, or give --rule attention=off",
+    )
 
 
-def _off_chip(works: list[MatmulWork | VectorWork], groups: tuple[Group, ...]) -> frozenset[int]:
-    """The tensors that a host reads or writes."""
-    on_host = [group for group, work in zip(groups, works, strict=True) if work.unit == HOST_UNIT]
-    return frozenset(view.tensor for group in on_host for view in (*group.inputs, *group.outputs))
-
-
-def _check_size(work: MatmulWork | VectorWork, tiling: Tiling | RowTiling | None) -> None:
+def _check_size(work: MatmulWork | VectorWork, tiling: Choice) -> None:
     """Raise InputError for an operator cut in more tiles than fit a computer's memory."""
     tiles, shape = 0, object()
     if isinstance(tiling, Tiling) and isinstance(work, MatmulWork):
@@ -278,9 +272,7 @@ def _check_tile(work: MatmulWork, tiling: Tiling) -> None:
         )
 
 
-def _lowered(
-    machine: Machine, work: MatmulWork | VectorWork, tiling: Tiling | RowTiling | None, ports: Ports
-) -> Template:
+def _lowered(machine: Machine, work: MatmulWork | VectorWork, tiling: Choice, ports: Ports) -> Template:
     if isinstance(work, MatmulWork) and isinstance(tiling, Tiling):
         return lower_matmul(machine, work, tiling, ports)
     if isinstance(work, VectorWork) and isinstance(tiling, RowTiling):

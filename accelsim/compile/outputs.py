@@ -69,6 +69,7 @@ class Outputs:
     finisher_occupy: Int64
     finisher_latency: Int64
     writers: int = 1
+    part: int = 0
     stores: list[_Store] = field(default_factory=list)
 
     @property
@@ -105,7 +106,7 @@ class Outputs:
         units = machine.queues(name, self.writer.size, phase)
         fixed = {} if kind == STORE else machine.level2_columns(requests.bytes, write=True)
         positions = block.add(
-            kind, units, self.point * PHASES + _STORE_PHASE + len(self.stores), tile=self.labels,
+            kind, units, self.point * PHASES + _STORE_PHASE + len(self.stores), tile=self.labels, part=self.part,
             address=requests.address, rows=requests.rows, row_bytes=requests.row_bytes, pitch=requests.pitch,
             operand=self.ports.operand(len(self.ports.inputs) + output, place), scratchpad_read_bytes=requests.bytes,
             **fixed,

@@ -35,13 +35,15 @@ ROW_KINDS = frozenset({"softmax", "layernorm", "softmax_backward", "layernorm_ba
 class VectorPass:
     """One pass as the closed form of its unit takes it: the vector unit, a dedicated unit by its kind, or the host.
 
-    input_ops: operations on each element at a dedicated unit's input.
+    input_ops: operations on each element at a dedicated unit's input. reads_rows: in a matmul's epilogue, it reads the
+    accumulator.
     """
 
     name: str
     work: PassWork
     unit: str = VECTOR_UNIT
     input_ops: int = 0
+    reads_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class MatmulWork:
     epilogue_scratch_bytes: int  # of an element of what the epilogue's passes keep in the scratchpad between them
     further: tuple[VectorInput, ...] = ()  # inputs of the group after the matmul's own
     shape: tuple[int, ...] = ()  # that further broadcast inputs follow
+    by_rows: bool = False  # the epilogue's passes on the vector unit go row by row
 
     @property
     def unit(self) -> str | None:
@@ -74,8 +77,8 @@ class MatmulWork:
 
     @property
     def whole_rows(self) -> bool:
-        """True where that unit needs whole rows of the result in one tile."""
-        return self.attached and self.unit in ROW_KINDS
+        """True where a softmax or LayerNorm follows: it needs whole rows of the result in one tile."""
+        return self.group.rows is not None
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,16 @@ class Planner:
             return unit.attach == ARRAY_OUTPUT and after.kind == "matmul"
         return self.arch.vector is not None and after.kind not in self.arch.special_units
 
+    def on_vector(self, rows: Group) -> bool:
+        """True when the vector unit computes a row operator."""
+        return self.arch.vector is not None and rows.head.kind not in self.arch.special_units
+
+    def takes_rows(self, rows: Group) -> bool:
+        """True when a dedicated unit at the array's output takes a row operator's rows as they come."""
+        unit = self.arch.special_units.get(rows.head.kind)
+        fits = unit is not None and unit.attach == ARRAY_OUTPUT
+        return fits and self.input_ops(rows.head, rows.prologue) is not None
+
     def work(self, group: Group) -> MatmulWork | VectorWork:
         """Raises InputError for an operator that the machine has no unit or rate for."""
         return self._matmul(group) if group.head.kind == "matmul" else self._vector(group)
@@ -156,8 +169,6 @@ class Planner:
         bias = tuple(rest[:1])
         dtypes = self.trace.tensors[a.tensor].dtype, self.trace.tensors[b.tensor].dtype
         epilogue, scratch = self._matmul_epilogue(group)
-        head = next((op for op in group.epilogue if op.kind in ROW_KINDS), None)
-        further = group.inputs[len(group.head.inputs) :]
         return MatmulWork(
             group=group,
             view=view,
@@ -169,9 +180,14 @@ class Planner:
             bias_layout=Layout(0, 0, bias[0].strides[-1], bias[0].offset) if bias else Layout(0, 0, 0, 0),
             epilogue=epilogue,
             epilogue_scratch_bytes=scratch,
-            further=self._inputs(group, further, view.batch * view.m, view.n),
-            shape=head.outputs[0].shape if head else (),
+            further=self._further(group),
+            shape=group.rows.head.outputs[0].shape if group.rows else (),
+            by_rows=group.rows is not None,
         )
+
+    def _further(self, group: Group) -> tuple[VectorInput, ...]:
+        """The operands that the row operator after a matmul reads beside the matmul's rows."""
+        return () if group.rows is None else self._inputs(group.rows, group.rows.inputs[1:])
 
     def _matmul_epilogue(self, group: Group) -> tuple[tuple[VectorPass, ...], int]:
         """Passes of the fused activation, and the bytes of an element that they keep; none where only casts follow,
@@ -180,25 +196,56 @@ class Planner:
         if first is None:
             return (), 0
         unit = next((op.kind for op in group.epilogue if op.kind in self.arch.special_units), None)
-        if unit is not None:
+        if unit is not None and (group.rows is None or group.rows.head.kind == unit):
             return (self._attached(group, unit),), 0
+        if group.rows is not None:
+            return self.row_epilogue(group.rows)
         rest = group.epilogue[group.epilogue.index(first) + 1 :]
-        passes = fuse_functions(self.recipe(first), (), [self._step(op, {}) for op in rest])
-        width = max(self._widths(group.outputs))
+        return self._from_rows(self.recipe(first), [], [self._step(op, {}) for op in rest], {}, group)
+
+    def row_epilogue(self, rows: Group, recipe: tuple[Pass, ...] | None = None) -> tuple[tuple[VectorPass, ...], int]:
+        """Passes of a softmax or LayerNorm group over rows in the accumulator, by the operator's own recipe or another,
+        and the bytes of an element that they keep in the scratchpad."""
+        names, prologue = self._prologue_names(rows)
+        cols = self._rows_and_cols(rows)[1]
+        widths = {
+            name: _width_per_element(item, cols)
+            for name, item in zip(names[1:], self._inputs(rows, rows.inputs[1:]), strict=False)
+        }
+        steps = [self._step(op, {}) for op in rows.epilogue]
+        return self._from_rows(recipe or self.recipe(rows.head), prologue, steps, widths, rows)
+
+    def _from_rows(
+        self,
+        recipe: tuple[Pass, ...],
+        prologue: Sequence[FusedStep],
+        epilogue: Sequence[FusedStep],
+        widths: Mapping[str, int],
+        group: Group,
+    ) -> tuple[tuple[VectorPass, ...], int]:
+        passes = fuse_functions(recipe, prologue, epilogue)
+        width = self._kept_width(group)
         kept = _intermediates(passes, width)
-        widths = {"in0": 0, "out": sum(self._widths(group.outputs)), **kept}
-        return _passes(passes, widths), width * len(kept)
+        missing = {read: 0 for step in passes for read in (*step.reads, *step.row_reads) if read.startswith("in")}
+        found = _passes(passes, {**missing, **widths, **kept, "in0": 0, "out": sum(self._widths(group.outputs))})
+        return found, width * len(kept)
+
+    def _kept_width(self, group: Group) -> int:
+        """Bytes of an element of what passes keep between them: as the widest result, before casts."""
+        return max(self._widths((*group.outputs, *group.head.outputs[:1])) or (1,))
 
     def _attached(self, group: Group, kind: str) -> VectorPass:
         """The pass of a dedicated unit at the array's output; all but the rows comes from the scratchpad."""
         head = next(op for op in group.epilogue if op.kind == kind)
         cols = (head.outputs[0].shape or (1,))[-1]
-        further = self._inputs(group, group.inputs[len(group.head.inputs) :], elements(head.outputs[0]) // cols, cols)
-        read = sum(_width_per_element(item, cols) for item in further)
+        read = sum(_width_per_element(item, cols) for item in self._further(group))
         work = PassWork(read_bytes_per_element=read, write_bytes_per_element=sum(self._widths(group.outputs)))
-        return VectorPass(kind, work, kind, self.input_ops(head, group.epilogue[: group.epilogue.index(head)]) or 0)
+        taken = self.input_ops(head, group.epilogue[: group.epilogue.index(head)]) or 0
+        return VectorPass(kind, work, kind, taken, reads_rows=True)
 
-    def _inputs(self, group: Group, views: Sequence[Operand], rows: int, cols: int) -> tuple[VectorInput, ...]:
+    def _inputs(self, group: Group, views: Sequence[Operand]) -> tuple[VectorInput, ...]:
+        """The last operands of a group, `views`, as the vector unit reads them."""
+        rows, cols = self._rows_and_cols(group)
         first = len(group.inputs) - len(views)
         roles = (self._role(group, first + index, view, rows, cols) for index, view in enumerate(views))
         return tuple(VectorInput(*item) for item in zip(views, roles, self._widths(views), strict=True))
@@ -212,9 +259,9 @@ class Planner:
             passes = special_passes(unit, own, prologue, self.input_ops(group.head, group.prologue) is not None)
         else:
             passes = fuse_functions(self.recipe(group.head), prologue, [self._step(op, {}) for op in group.epilogue])
-        inputs = self._inputs(group, group.inputs, rows, cols)
+        inputs = self._inputs(group, group.inputs)
         out_bytes = self._widths(group.outputs)
-        scratch = max((width for width in out_bytes), default=1)
+        scratch = self._kept_width(group)
         intermediates = _intermediates(passes, scratch)
         widths = {name: _width_per_element(item, cols) for name, item in zip(names, inputs, strict=False)}
         widths |= {**intermediates, "out": sum(out_bytes)}
@@ -339,7 +386,7 @@ def special_passes(kind: str, own: tuple[str, ...], prologue: Sequence[FusedStep
 
 
 def _passes(passes: tuple[Pass, ...], widths: Mapping[str, int]) -> tuple[VectorPass, ...]:
-    return tuple(VectorPass(step.name, pass_work(step, widths)) for step in passes)
+    return tuple(VectorPass(step.name, pass_work(step, widths), reads_rows="in0" in step.reads) for step in passes)
 
 
 def _intermediates(passes: tuple[Pass, ...], width: int) -> dict[str, int]:

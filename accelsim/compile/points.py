@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ Int64 = NDArray[np.int64]
 class Points:
     """T points: tile indices and sizes, the output tile and the array of each, whether K begins or ends there.
 
-    Outputs are numbered in the order of their first point. `position` is an output's place among those of its array.
+    Outputs are numbered in the order of their first point.
     """
 
     batch: Int64
@@ -36,7 +37,6 @@ class Points:
     last_k: NDArray[np.bool_]
     first_point: Int64  # [outputs]
     last_point: Int64  # [outputs]
-    position: Int64  # [outputs]
     tiling: Tiling
 
     @property
@@ -62,19 +62,29 @@ def points_of(view: MatmulView, tiling: Tiling, array: ArrayParameters, arrays: 
     trips = {name: -(-total // tile) for name, (total, tile) in sizes.items()}
     shape = (view.batch, *(trips[name] for name in tiling.order))
     indices = np.unravel_index(np.arange(int(np.prod(shape)), dtype=np.int64), shape)
-    index = dict(zip(("batch", *tiling.order), indices, strict=True))
+    index: dict[str, Int64] = dict(zip(("batch", *tiling.order), indices, strict=True))
     if arrays > 1 and tiling.order[-1] == "k" and trips["k"] > 1:
         order = _side_by_side(int(np.prod(shape)) // trips["k"], trips["k"], arrays)
         index = {name: values[order] for name, values in index.items()}
+    return points_at(view, tiling, index, lambda output, size: _deal(output, size, array, arrays))
+
+
+def points_at(
+    view: MatmulView, tiling: Tiling, index: Mapping[str, Int64], deal: Callable[[Int64, dict[str, Int64]], Int64]
+) -> Points:
+    """The points with tile indices `index` (batch, m, n, k; [T] each), in that order. `deal` gives the array of each
+    output, from the output of each point and the sizes of its tile."""
+    sizes = {"m": (view.m, tiling.tm), "n": (view.n, tiling.tn), "k": (view.k, tiling.tk)}
+    trips = {name: -(-total // tile) for name, (total, tile) in sizes.items()}
     size = {name: np.minimum(tile, total - index[name] * tile) for name, (total, tile) in sizes.items()}
     output, first_point, last_point = _outputs((index["batch"] * trips["m"] + index["m"]) * trips["n"] + index["n"])
-    dealt = _deal(output, size, array, arrays)
+    dealt = deal(output, size)
     return Points(
         batch=index["batch"], m=index["m"], n=index["n"], k=index["k"],
         tm=size["m"], tn=size["n"], tk=size["k"],
         output=output, array=dealt[output],
         first_k=index["k"] == 0, last_k=index["k"] == trips["k"] - 1,
-        first_point=first_point, last_point=last_point, position=_positions(dealt, arrays), tiling=tiling,
+        first_point=first_point, last_point=last_point, tiling=tiling,
     )  # fmt: skip
 
 
@@ -113,11 +123,3 @@ def _least_loaded(work: Int64, arrays: int) -> Int64:
     from accelsim.compile.deal import least_loaded
 
     return least_loaded(work, arrays)
-
-
-def _positions(dealt: Int64, arrays: int) -> Int64:
-    position = np.empty(dealt.size, np.int64)
-    for array in range(arrays):
-        own = np.flatnonzero(dealt == array)
-        position[own] = np.arange(own.size)
-    return position

@@ -27,7 +27,11 @@ INTERMEDIATE = "tmp"
 VARIANT_ATTRIBUTES: Mapping[str, str] = {"gelu": "approximate", "elementwise": "function", "reduce": "function"}
 """Kinds with a recipe for each value of an attribute: the recipe of `gelu` with approximate "tanh" is `gelu.tanh`."""
 
-FIXED_VARIANTS: Mapping[str, tuple[str, ...]] = {"gelu": ("none", "tanh"), "layernorm": ("one_pass", "two_pass")}
+FIXED_VARIANTS: Mapping[str, tuple[str, ...]] = {
+    "gelu": ("none", "tanh"),
+    "layernorm": ("one_pass", "two_pass"),
+    "softmax": ("online",),
+}
 """Variants of a kind that has a closed list of them; other kinds of VARIANT_ATTRIBUTES take any function name."""
 
 OFF_VECTOR_KINDS = frozenset({"matmul", "collective"})
@@ -86,6 +90,11 @@ def recipe_for(
         where="vector.recipes",
         remedy=f"{nearest}add `vector.recipes: {{{names[0]}: [...]}}` to the arch file (docs/recipes.md)",
     )
+
+
+def recipe_named(name: str, user_recipes: Recipes) -> tuple[Pass, ...]:
+    """The passes of a recipe that the compiler itself asks for, the user's or the shipped one."""
+    return user_recipes[name] if name in user_recipes else shipped_recipes()[name]
 
 
 @lru_cache(maxsize=1)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from accelsim.compile.program import Program
+import numpy as np
+
+from accelsim.compile.program import COUNTERS, Program
 from accelsim.errors import InputError
 
+_BYTES = [COUNTERS.index(f"scratchpad_{way}_bytes") for way in ("read", "write")]
 OBJECTIVES = ("time", "energy", "edp")
 
 
@@ -35,3 +38,25 @@ def check_objective(objective: str) -> str:
             "unknown objective", where="--optimize", value=objective, remedy=f"use {', '.join(OBJECTIVES)}"
         )
     return objective
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Tells the better one of two ways to run something."""
+
+    objective: str
+    score: Scorer
+
+    def rank(self, program: Program) -> tuple[float, float]:
+        """Less is better."""
+        return self.score(program).rank(self.objective)
+
+
+def busiest(program: Program) -> Score:
+    """What a Program takes at least, where nobody can run it: cycles of the busiest unit or of the DRAM, and for the
+    energy the bytes that it moves."""
+    occupied = np.bincount(program.unit, weights=program.occupy, minlength=len(program.units))
+    rate = program.memory.load_bytes_per_cycle
+    moved = 0 if rate is None else -(-int((program.request_bytes * program.is_memory).sum()) // rate)
+    bytes_moved = program.counters[:, _BYTES].sum() + program.request_bytes.sum()
+    return Score(max(int(occupied.max(initial=0)), int(moved)), float(bytes_moved))

@@ -59,7 +59,7 @@ class Stamper:
         }
         self.size = 0
         self.transfers = {"load": 0, "store": 0}
-        self._stamps: list[tuple[Template, int, int, Int64]] = []  # template, operator, base, operand addresses
+        self._stamps: list[tuple[Template, Int64, int, Int64]] = []  # template, operators, base, operand addresses
         self._edges = _Edges()
         self._written: dict[int, tuple[Produced, int]] = {}  # tensor -> its writers, and the base of their ids
         self._held: dict[int, Holder] = {}  # tensor on chip -> its bytes
@@ -77,7 +77,7 @@ class Stamper:
     def stamp(self, template: Template, group: Group, index: int) -> None:
         """Add one group's tasks; `index` is the group's place among all groups."""
         base = self.size
-        self._stamps.append((template, group.head.id, base, self._addresses(group)))
+        self._stamps.append((template, np.array(group.parts, np.int64), base, self._addresses(group)))
         self._wait_for_writers(template, group, base)
         self._claim(template, group, index, base)
         self._wait_on_arrays(template, base)
@@ -195,12 +195,13 @@ class Stamper:
         begin = np.zeros(self.size + 1, np.int64)
         np.cumsum(np.bincount(consumer, minlength=self.size), out=begin[1:])
         columns = {
-            name: self._column(name) for name in self._stamps[0][0].columns if name not in ("address", "operand")
+            name: self._column(name)
+            for name in self._stamps[0][0].columns
+            if name not in ("address", "operand", "part")
         }
-        sizes = [template.size for template, *_ in self._stamps]
         program = Program(
             units=self.machine.units, memory=self.machine.memory, plans=tuple(sorted(plans, key=lambda p: p.op)),
-            op=np.repeat(np.array([op for _, op, *_ in self._stamps], np.int32), sizes), address=self._addressed(),
+            op=self._operators(), address=self._addressed(),
             allocations=tuple(a for space in self.spaces.values() for a in space.allocations()),
             edge_begin=begin, edge_producer=producer[order].astype(np.int32), edge_event=event[order],
             edge_lag=lag[order], bandwidth_shares=shares, notes=notes, **columns,
@@ -210,6 +211,10 @@ class Stamper:
 
     def _column(self, name: str) -> Any:
         return np.concatenate([template.columns[name] for template, *_ in self._stamps])
+
+    def _operators(self) -> NDArray[np.int32]:
+        """The trace operator of each task."""
+        return np.concatenate([parts[t.columns["part"]] for t, parts, *_ in self._stamps]).astype(np.int32)
 
     def _addressed(self) -> Int64:
         """Byte address of each task's request: its operand's tensor plus the offset in it."""

@@ -8,7 +8,7 @@ to the requests, and connects the group to those before it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,10 @@ class ArrayEnd:
     params: ArrayParameters
     tile: tuple[int, int, int]
 
+    def renumbered(self, ids: Int64) -> ArrayEnd:
+        """With the id of each position in its place."""
+        return replace(self, task=int(ids[self.task]), last=int(ids[self.last]))
+
 
 @dataclass(frozen=True)
 class ArrayBegin:
@@ -92,13 +96,17 @@ class ArrayBegin:
     steps: int
     params: ArrayParameters
 
+    def renumbered(self, ids: Int64) -> ArrayBegin:
+        """With the id of each position in its place."""
+        return replace(self, task=int(ids[self.task]))
+
 
 @dataclass
 class Template:
     """See the module. All task numbers count from 0."""
 
     size: int
-    columns: Mapping[str, NDArray[Any]]  # in id order; `address` relative to operand number `operand`
+    columns: Mapping[str, NDArray[Any]]  # in id order; `address` relative to operand `operand`, `part` an operator's
     edges: tuple[Int64, Int64, NDArray[np.int8], Int64]  # consumer, producer, event, lag
     reads: list[Read]
     claims: list[Claim]
@@ -173,7 +181,7 @@ class Block:
 _VECTORS: tuple[tuple[str, type, int], ...] = (
     ("kind", np.int8, 0), ("unit", np.int32, 0), ("occupy", np.int64, 0), ("latency", np.int64, 0),
     ("macs", np.int64, 0), ("address", np.int64, 0), ("rows", np.int64, 0), ("row_bytes", np.int64, 0),
-    ("pitch", np.int64, 0), ("operand", np.int16, -1),
+    ("pitch", np.int64, 0), ("operand", np.int16, -1), ("part", np.int8, 0),
 )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ class Checker:
 
     def __post_init__(self) -> None:
         fusion, residency = self.program.notes["fusion"], self.program.notes["residency"]
-        self.groups = groups_of(self.trace, self.arch, fusion)
+        self.groups = groups_of(self.trace, self.arch, fusion, residency)
         self.placement = placement_of(self.trace, self.arch, fusion, residency)
         self.ready: dict[int, Int64] = {}  # tensor -> cycle at which each element is where readers look for it
         self.reads = 0  # reads checked: a check of nothing is no check

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from accelsim.arch import load_arch
 from accelsim.arch.spec import Arch
 from accelsim.compile import MappingEntry, compile_program
-from accelsim.compile.attach import attach
-from accelsim.compile.fuse import Group, fuse
+from accelsim.compile.driver import Compiler
+from accelsim.compile.fuse import Group
 from accelsim.compile.place import Placement, place
 from accelsim.compile.plan import HOST_UNIT, Planner
 from accelsim.compile.program import Program
+from accelsim.compile.rules import fusion_of
+from accelsim.compile.score import Judge, busiest
 from accelsim.trace.builder import TraceBuilder
 from accelsim.trace.find import find_trace
 from accelsim.trace.format import read_trace
@@ -56,13 +58,13 @@ def bert_tiny() -> Trace:
     return shipped_trace("bert_tiny_fwd_b1_s128")
 
 
-def groups_of(trace: Trace, arch: Arch, fusion: str = "elementwise") -> tuple[Group, ...]:
-    planner = Planner(trace, arch, {})
-    return attach(fuse(trace, fusion, planner.fusable, planner.folds), planner, fusion).groups
+def groups_of(trace: Trace, arch: Arch, fusion: str = "elementwise", residency: bool = True) -> tuple[Group, ...]:
+    judge = Judge("time", busiest)
+    return Compiler(arch, trace, Planner(trace, arch, {}), fusion_of(fusion), residency, judge).choose().groups
 
 
 def placement_of(trace: Trace, arch: Arch, fusion: str = "elementwise", residency: bool = True) -> Placement:
-    groups, planner = groups_of(trace, arch, fusion), Planner(trace, arch, {})
+    groups, planner = groups_of(trace, arch, fusion, residency), Planner(trace, arch, {})
     on_host = [group for group in groups if planner.work(group).unit == HOST_UNIT]
     off_chip = frozenset(view.tensor for group in on_host for view in (*group.inputs, *group.outputs))
     return place(groups, trace, arch, residency, off_chip)

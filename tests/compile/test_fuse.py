@@ -23,26 +23,26 @@ def test_each_layer_of_bert_folds_scale_mask_residuals_activation_and_casts() ->
     at = "encoder.layer.0."
     assert layer == {
         f"{at}attention.self.softmax": (
-            f"prologue: {at}attention.self.scale", f"prologue: {at}attention.self.add_mask",
-            f"epilogue: {at}attention.self.softmax.cast",
+            f"softmax: {at}attention.self.scale", f"softmax: {at}attention.self.add_mask",
+            f"cast: {at}attention.self.softmax.cast",
         ),
         f"{at}attention.output.LayerNorm.layernorm": (
-            f"prologue: {at}attention.output.add", f"epilogue: {at}attention.output.LayerNorm.layernorm.cast",
+            f"layernorm: {at}attention.output.add", f"cast: {at}attention.output.LayerNorm.layernorm.cast",
         ),
         f"{at}intermediate.dense.matmul": (
-            f"epilogue: {at}intermediate.intermediate_act_fn.gelu",
-            f"epilogue: {at}intermediate.intermediate_act_fn.gelu.cast",
+            f"activation: {at}intermediate.intermediate_act_fn.gelu",
+            f"cast: {at}intermediate.intermediate_act_fn.gelu.cast",
         ),
         f"{at}output.LayerNorm.layernorm": (
-            f"prologue: {at}output.add", f"epilogue: {at}output.LayerNorm.layernorm.cast",
+            f"layernorm: {at}output.add", f"cast: {at}output.LayerNorm.layernorm.cast",
         ),
     }  # fmt: skip
 
 
 def test_embeddings_fold_into_their_layernorm_and_the_poolers_tanh_into_its_matmul() -> None:
     whole = fired(bert_tiny())
-    assert whole["embeddings.LayerNorm.layernorm"][:2] == ("prologue: embeddings.add", "prologue: embeddings.add_1")
-    assert whole["pooler.dense.matmul"] == ("epilogue: pooler.activation.tanh",)
+    assert whole["embeddings.LayerNorm.layernorm"][:2] == ("layernorm: embeddings.add", "layernorm: embeddings.add_1")
+    assert whole["pooler.dense.matmul"] == ("activation: pooler.activation.tanh",)
 
 
 def test_cast_of_a_tensor_with_other_readers_keeps_both() -> None:
@@ -71,10 +71,9 @@ def test_every_operator_is_in_exactly_one_group_and_every_read_tensor_is_somewhe
         written |= {view.tensor for view in group.outputs}
 
 
-@pytest.mark.parametrize(("name", "value"), [("attention", "not yet supported"), ("al", "unknown fusion level")])
-def test_other_levels_are_refused(name: str, value: str) -> None:
-    with pytest.raises(InputError, match=rf"{value}.*{name}.*none or elementwise"):
-        compile_program(small(), encoder(5, 8, 2, 12), fusion=name)
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(InputError, match=r"unknown fusion level.*al.*none, elementwise, attention, all"):
+        compile_program(small(), encoder(5, 8, 2, 12), fusion="al")
 
 
 class Pair:
@@ -100,13 +99,50 @@ class Pair:
 
 def test_producer_of_a_private_tensor_is_folded() -> None:
     pair = Pair()
-    assert pair.softmax(pair.y) == {"softmax": ("prologue: e",)}
+    assert pair.softmax(pair.y) == {"softmax": ("softmax: e",)}
 
 
 @pytest.mark.parametrize("final", ["dram", "on_chip"])
-def test_tensor_that_must_exist_after_the_run_is_not_folded_away(final: str) -> None:
+def test_tensor_that_must_exist_after_the_run_leaves_the_group_beside_its_result(final: str) -> None:
     pair = Pair(final)
-    assert pair.softmax(pair.y) == {}
+    assert pair.softmax(pair.y) == {"softmax": ("softmax: e",)}
+    (group,) = groups_of(pair.builder.build(), small())
+    assert [view.tensor for view in group.outputs] == [group.head.outputs[0].tensor, pair.y.id]
+
+
+def test_tensor_that_is_read_again_later_leaves_the_group_too() -> None:
+    pair = Pair()
+    z = pair.tensor("z")
+    pair.builder.op("softmax", [pair.y], [z], {"axis": -1}, name="softmax")
+    pair.builder.op("gelu", [pair.y], [pair.tensor("other")], {"approximate": "none"}, name="later")
+    first, later = groups_of(pair.builder.build(), small())
+    assert [view.tensor for view in first.outputs] == [z.id, pair.y.id]
+    assert later.inputs[0].tensor == pair.y.id
+
+
+def test_dropout_joins_its_softmax_and_leaves_its_mask_for_the_backward_pass() -> None:
+    b = TraceBuilder("dropout")
+    x, p = b.tensor("x", (4, 6), "bf16", "input"), b.tensor("p", (4, 6), "bf16")
+    y, mask = b.tensor("y", (4, 6), "bf16"), b.tensor("mask", (4, 6), "bool", "mask", final="dram")
+    b.op("softmax", [x], [p], {"axis": -1}, name="softmax")
+    b.op("dropout", [p], [y, mask], {"p": 0.1}, name="dropout")
+    (group,) = groups_of(b.build(), small())
+    assert group.fired == ("softmax: dropout",)
+    assert [view.tensor for view in group.outputs] == [y.id, mask.id]
+
+
+def test_dropout_and_residual_join_the_layernorm_after_them() -> None:
+    b = TraceBuilder("residual")
+    x, r = b.tensor("x", (4, 6), "bf16", "input"), b.tensor("r", (4, 6), "bf16", "input")
+    dropped, mask = b.tensor("dropped", (4, 6), "bf16"), b.tensor("mask", (4, 6), "bool", "mask", final="dram")
+    total, y = b.tensor("total", (4, 6), "bf16", final="dram"), b.tensor("y", (4, 6), "bf16")
+    b.op("dropout", [x], [dropped, mask], {"p": 0.1}, name="dropout")
+    b.op("elementwise", [dropped, r], [total], {"function": "add", "arity": 2}, name="add")
+    b.op("layernorm", [total], [y], {"axis": -1, "eps": 1e-12}, name="norm")
+    (group,) = groups_of(b.build(), small())
+    assert group.fired == ("layernorm: dropout", "layernorm: add")
+    assert {view.tensor for view in group.inputs} == {x.id, r.id}
+    assert [view.tensor for view in group.outputs] == [y.id, mask.id, total.id]
 
 
 def test_tensor_with_two_readers_is_not_folded_away() -> None:
@@ -148,7 +184,7 @@ def test_nothing_is_folded_after_a_cast() -> None:
     b.op("matmul", [x, w], [y], name="matmul")
     wide = cast(b, y, "fp32", "cast")
     b.op("gelu", [wide], [z], {"approximate": "none"})
-    assert fired(b.build()) == {"matmul": ("epilogue: cast",)}
+    assert fired(b.build()) == {"matmul": ("cast: cast",)}
 
 
 def test_cast_that_overwrites_a_storage_keeps_its_place_in_the_order() -> None:

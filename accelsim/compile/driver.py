@@ -1,0 +1,124 @@
+"""The compiler's driver: fuse, choose, place, then lower each distinct group once and stamp it wherever it recurs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+
+from accelsim.arch.spec import Arch
+from accelsim.compile.attention import AttentionWork, attention_work
+from accelsim.compile.choose import Choices, Chooser
+from accelsim.compile.fuse import Group, fuse
+from accelsim.compile.lower import Lowering, Work, parts_of
+from accelsim.compile.machine import Machine
+from accelsim.compile.mapping_file import MappingEntry, unknown_operators
+from accelsim.compile.place import place
+from accelsim.compile.plan import HOST_UNIT, Planner
+from accelsim.compile.program import Program
+from accelsim.compile.recipes import Recipes, parse_recipes
+from accelsim.compile.rules import Fusion, fusion_of
+from accelsim.compile.score import Judge, Scorer, busiest, check_objective
+from accelsim.compile.shares import scratchpad_shares
+from accelsim.errors import InputError
+from accelsim.trace.model import Trace
+
+Progress = Callable[[str, int, int], None]  # what, pieces done, of how many
+
+
+def compile_program(
+    arch: Arch,
+    trace: Trace,
+    *,
+    fusion: str = "elementwise",
+    rules: Mapping[str, str] | None = None,
+    residency: bool = True,
+    mapping: Mapping[int, MappingEntry] | None = None,
+    optimize: str = "time",
+    score: Scorer | None = None,
+    progress: Progress | None = None,
+) -> Program:
+    """Turn a trace and a machine into a Program.
+
+    fusion: a level of `rules.LEVELS`; rules: what is said of single ones, rule -> mode. residency: keep tensors on chip
+    between operators where they fit. mapping: tiles chosen by the user, by operator id. optimize: what choices make
+    small (`score.OBJECTIVES`), judged by `score`; without it by the busiest unit of each alternative.
+
+    Raises InputError where the machine cannot run the trace (an operator without a recipe or rate, a tile that fits no
+    buffer) or the mapping or a rule does not fit it.
+    """
+    if not trace.ops:
+        raise InputError("the trace has no operators", where=trace.name, remedy="nothing can be simulated")
+    wanted = fusion_of(fusion, rules)
+    planner = Planner(trace, arch, _recipes(arch))
+    judge = Judge(check_objective(optimize), score or busiest)
+    compiler = Compiler(arch, trace, planner, wanted, residency, judge)
+    chosen = compiler.choose()
+    unknown_operators(mapping or {}, chosen.groups)
+    return compiler.program(chosen.groups, mapping or {}, chosen.notes, progress)
+
+
+@dataclass
+class Compiler:
+    """Makes Programs of groups of one trace for one machine: the whole, or a few of them alone."""
+
+    arch: Arch
+    trace: Trace
+    planner: Planner
+    fusion: Fusion
+    residency: bool
+    judge: Judge
+    _works: dict[Hashable, Work] = field(default_factory=dict)
+
+    def choose(self) -> Choices:
+        """The groups of the whole trace, fused where that is wanted and wins."""
+        on = [rule for rule in self.fusion.modes if self.fusion.on(rule)]
+        groups = fuse(self.trace, on, self.planner.fusable, self.planner.folds)
+        return Chooser(self.planner, self.fusion, lambda some: self.judge.rank(self.program(some))).choose(groups)
+
+    def program(
+        self,
+        groups: tuple[Group, ...],
+        mapping: Mapping[int, MappingEntry] | None = None,
+        unit_notes: Mapping[int, str] | None = None,
+        progress: Progress | None = None,
+    ) -> Program:
+        """The Program of the groups. Tensors that other groups would make are in DRAM, or where the trace puts them."""
+        works = [self._work(group) for group in groups]
+        placement = place(groups, self.trace, self.arch, self.residency, _off_chip(works, groups))
+        parts = [part for work in {id(work): work for work in works}.values() for part in parts_of(work)]
+        machine = Machine(self.arch, scratchpad_shares(self.arch, parts, bool(placement.level2)))
+        lowering = Lowering(machine, self.trace, placement, mapping or {}, unit_notes or {}, self.fusion, self.judge)
+        for index, (group, work) in enumerate(zip(groups, works, strict=True)):
+            if progress is not None:
+                progress("compiling", index, len(groups))
+            lowering.lower(index, group, work)
+        notes = {"fusion": self.fusion.level, "residency": self.residency, "fired": _fired(groups)}
+        return lowering.stamper.finish(lowering.plans, machine.shares, notes)
+
+    def _work(self, group: Group) -> Work:
+        """The work of a group; groups that differ in nothing but their ids share one."""
+        key = group.signature(self.trace)
+        if key not in self._works:
+            self._works[key] = attention_work(group, self.planner) if group.before else self.planner.work(group)
+        return self._works[key]
+
+
+def _fired(groups: tuple[Group, ...]) -> dict[str, int]:
+    """How many operators each rule took in, rule -> count."""
+    return dict(Counter(text.partition(":")[0] for group in groups for text in group.fired))
+
+
+def _recipes(arch: Arch) -> Recipes:
+    """The user's recipes, for the functions that the vector unit has."""
+    return {} if arch.vector is None else parse_recipes(arch.vector.recipes, arch.vector.rate, locate=arch.where)
+
+
+def _off_chip(works: list[Work], groups: tuple[Group, ...]) -> frozenset[int]:
+    """The tensors that a host reads or writes."""
+    on_host = [
+        group
+        for group, work in zip(groups, works, strict=True)
+        if not isinstance(work, AttentionWork) and work.unit == HOST_UNIT
+    ]
+    return frozenset(view.tensor for group in on_host for view in (*group.inputs, *group.outputs))
