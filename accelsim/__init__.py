@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING
 from accelsim.errors import InputError, InternalError
 
 if TYPE_CHECKING:
-    from accelsim.api import Result, gemm, load_arch, load_trace, simulate
+    from accelsim.api import Result, compare, gemm, load_arch, load_trace, simulate
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "InputError", "InternalError", "Result", "__version__", "gemm", "load_arch", "load_trace", "simulate",
+    "InputError", "InternalError", "Result", "__version__", "compare", "gemm", "load_arch", "load_trace",
+    "simulate",
 ]  # fmt: skip
 
-_FROM_API = frozenset({"Result", "gemm", "load_arch", "load_trace", "simulate"})
+_FROM_API = frozenset({"Result", "compare", "gemm", "load_arch", "load_trace", "simulate"})
 
 
 def __getattr__(name: str) -> object:

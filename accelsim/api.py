@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
 from accelsim.arch import load_arch
@@ -26,7 +26,10 @@ from accelsim.trace.format import read_trace
 from accelsim.trace.model import Trace
 from accelsim.trace.slice import parse_layers, slice_layers
 
-__all__ = ["Result", "gemm", "load_arch", "load_trace", "simulate"]
+if TYPE_CHECKING:
+    from accelsim.report.compare import Comparison
+
+__all__ = ["Result", "compare", "gemm", "load_arch", "load_trace", "simulate"]
 
 Progress = Callable[[str, int, int], None]  # what, pieces done, of how many (0: nobody knows)
 
@@ -145,6 +148,37 @@ def _score(program: Program) -> Score:
         latency = memory.latency_cycles + memory.issue_cycles
         memory = replace(memory, model="pattern", latency_cycles=latency, issue_cycles=0)
     return Score(run(replace(program, memory=memory), "compiled").total, 0.0)
+
+
+def compare(
+    results: Sequence[MeasuredResult | Mapping[str, Any] | str | Path], names: Sequence[str] | None = None
+) -> Comparison:
+    """Results side by side, the first as the baseline: Results, what `to_dict` gave, or files that `--json` wrote.
+
+    names: what they are called; without them a file is called by its name, any other by its machine. The comparison's
+    `to_dict()` is plain data, `text()` and `show()` are for reading. Raises InputError for fewer than two results, for
+    another number of names, and for what is no Result.
+    """
+    from accelsim.report.compare import compare as compared
+
+    found = [_result(each, f"results[{position}]") for position, each in enumerate(results)]
+    if names is None:
+        names = [_called(each, result) for each, result in zip(results, found, strict=True)]
+    return compared(names, found)
+
+
+def _result(given: object, where: str) -> MeasuredResult:
+    if isinstance(given, MeasuredResult):
+        return given
+    if isinstance(given, str | Path):
+        return MeasuredResult.from_file(given)
+    if isinstance(given, Mapping):
+        return MeasuredResult.from_dict(given, where=where)
+    raise InputError("not a Result", where=where, value=given, remedy="give what simulate returned, or a file of it")
+
+
+def _called(given: object, result: MeasuredResult) -> str:
+    return Path(given).name if isinstance(given, str | Path) else str(result.data["provenance"]["arch"]["name"])
 
 
 def _whole(size: int) -> int:

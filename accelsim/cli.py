@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from accelsim import __version__
+from accelsim.cli_compare import compare
 from accelsim.cli_export import export
 from accelsim.cli_look import explain, list_names, schema, show
 from accelsim.cli_run import gemm, simulate
@@ -34,7 +35,7 @@ def accelsim() -> None:
     """
 
 
-for command in (simulate, gemm, list_names, show, explain, schema, export, verify):
+for command in (simulate, gemm, compare, list_names, show, explain, schema, export, verify):
     accelsim.add_command(command)
 
 

@@ -133,15 +133,17 @@ def explain(metric: str, json_path: str | None) -> None:
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["arch", "trace", "result"]))
+@click.argument("what", type=click.Choice(["arch", "trace", "result", "compare"]))
 def schema(what: str) -> None:
-    """The JSON Schema of a machine, of one line of a trace, or of a result."""
+    """The JSON Schema of a machine, of one line of a trace, of a result, or of a comparison."""
     if what == "arch":
         from accelsim.arch.schema import schema_text as text
     elif what == "trace":
         from accelsim.trace.schema import schema_text as text
-    else:
+    elif what == "result":
         from accelsim.measure.reference import schema_text as text
+    else:
+        from accelsim.measure.reference import comparison_schema_text as text
     click.echo(text(), nl=False)
 
 

@@ -46,14 +46,15 @@ def simulate(
     accelsim simulate --trace bert_large_fwd_b1_s512 --layers 0:2 --set array.rows=256
     """
     from accelsim.arch import load_arch, parse_settings
-    from accelsim.compile.rules import parse_rules
 
     check_outputs(json=json_path, timeline=timeline_path)
     machine = load_arch(arch_name, parse_settings(settings))
     work = load_work(trace_name)
     plan["residency"] = plan["residency"] == "on"
-    plan["rules"] = parse_rules(plan["rules"])
     from accelsim import api  # last: a mistake in a file is told before anything heavy is imported
+    from accelsim.compile.rules import parse_rules
+
+    plan["rules"] = parse_rules(plan["rules"])
 
     with StderrProgress() as progress:
         result = api.simulate(machine, work, progress=progress, **plan)

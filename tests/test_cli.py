@@ -67,7 +67,7 @@ def test_version(capsys: Capture) -> None:
     [
         (["simulat"], "simulate"),
         (["simulate", "--trac", "x"], "--trace"),
-        (["simulate", "--fusion", "all"], "elementwise"),
+        (["simulate", "--fusion", "whole"], "elementwise"),
         (["simulate", "--residency", "maybe"], "off"),
         (["simulate", "--engine", "fast"], "reference"),
         (["list", "trains"], "traces"),
@@ -284,7 +284,7 @@ def test_explain_puts_the_runs_numbers_in(capsys: Capture, tmp_path: Path) -> No
     assert str(cycles) not in output_of(capsys, "explain", "total.cycles")
 
 
-@pytest.mark.parametrize("what", ["arch", "trace", "result"])
+@pytest.mark.parametrize("what", ["arch", "trace", "result", "compare"])
 def test_schemas_are_valid(capsys: Capture, what: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(output_of(capsys, "schema", what)))
 

@@ -48,15 +48,15 @@ def list_archs() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in shipped("arch").glob("*.yaml")))
 
 
-def parse_settings(settings: Iterable[str]) -> dict[str, str]:
-    """`key=value` texts, as given to `--set`, as overrides for `load_arch`. Raises InputError."""
+def parse_settings(settings: Iterable[str], where: str = "--set") -> dict[str, str]:
+    """`key=value` texts, as given to `--set` (or `where` else), as overrides for `load_arch`. Raises InputError."""
     overrides: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
-            raise InputError("expected key=value", where="--set", value=setting, remedy="such as array.rows=64")
+            raise InputError("expected key=value", where=where, value=setting, remedy="such as array.rows=64")
         if key.strip() in overrides:
-            raise InputError(f"{key.strip()} is set twice", where="--set", value=setting, remedy="keep one of them")
+            raise InputError(f"{key.strip()} is set twice", where=where, value=setting, remedy="keep one of them")
         overrides[key.strip()] = value.strip()
     return overrides
 

@@ -17,6 +17,7 @@ from accelsim.compile.place import place
 from accelsim.compile.plan import HOST_UNIT, Planner
 from accelsim.compile.program import Program
 from accelsim.compile.recipes import Recipes, parse_recipes
+from accelsim.compile.regions import optimizer_groups
 from accelsim.compile.rules import Fusion, fusion_of
 from accelsim.compile.score import Judge, Scorer, busiest, check_objective
 from accelsim.compile.shares import scratchpad_shares
@@ -73,7 +74,9 @@ class Compiler:
     def choose(self) -> Choices:
         """The groups of the whole trace, fused where that is wanted and wins."""
         on = [rule for rule in self.fusion.modes if self.fusion.on(rule)]
-        groups = fuse(self.trace, on, self.planner.fusable, self.planner.folds)
+        fusable = self.planner.fusable
+        made = optimizer_groups(self.trace, fusable) if self.fusion.on("optimizer") else ()
+        groups = fuse(self.trace, on, fusable, self.planner.folds, made)
         return Chooser(self.planner, self.fusion, lambda some: self.judge.rank(self.program(some))).choose(groups)
 
     def program(
@@ -93,7 +96,7 @@ class Compiler:
             if progress is not None:
                 progress("compiling", index, len(groups))
             lowering.lower(index, group, work)
-        notes = {"fusion": self.fusion.level, "residency": self.residency, "fired": _fired(groups)}
+        notes = {"fusion": self.fusion.level, "residency": self.residency, "fused": _fused(groups, self.fusion)}
         return lowering.stamper.finish(lowering.plans, machine.shares, notes)
 
     def _work(self, group: Group) -> Work:
@@ -104,9 +107,10 @@ class Compiler:
         return self._works[key]
 
 
-def _fired(groups: tuple[Group, ...]) -> dict[str, int]:
-    """How many operators each rule took in, rule -> count."""
-    return dict(Counter(text.partition(":")[0] for group in groups for text in group.fired))
+def _fused(groups: tuple[Group, ...], fusion: Fusion) -> dict[str, int]:
+    """In how many groups each rule that is on was applied, rule -> count."""
+    found = Counter(rule for group in groups for rule in {text.partition(":")[0] for text in group.fired})
+    return {rule: found[rule] for rule in fusion.modes if fusion.on(rule)}
 
 
 def _recipes(arch: Arch) -> Recipes:

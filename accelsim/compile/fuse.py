@@ -5,7 +5,7 @@ Fusion saves traffic, not arithmetic: a folded operator's elementary functions j
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from accelsim.trace import shapes
@@ -33,6 +33,7 @@ class Group:
     fired: tuple[str, ...] = field(default=(), compare=False)
     rows: Group | None = field(default=None, compare=False)  # a softmax or LayerNorm group that is its epilogue
     before: tuple[Group, ...] = field(default=(), compare=False)  # groups whose results it takes block by block
+    is_region: bool = False  # its prologue is no chain: all of it is one pass over the elements (regions.py)
 
     @property
     def ops(self) -> tuple[Op, ...]:
@@ -80,13 +81,14 @@ def fuse(
     on: Collection[str],
     fusable: Callable[[Op], bool],
     folds: Callable[[Op, Op], bool] = lambda op, after: True,
+    made: Sequence[Group] = (),
 ) -> tuple[Group, ...]:
     """Groups in the order of their heads, by those of the rules below that are `on`.
 
     `fusable` tells whether an operator's recipe can join another's passes, `folds` whether an activation after another
-    operator is computed where a matmul's results leave.
+    operator is computed where a matmul's results leave. `made` are groups that stand already.
     """
-    return _Fuser(trace, on, fusable, folds).groups()
+    return _Fuser(trace, on, fusable, folds, made).groups()
 
 
 class _Fuser:
@@ -95,13 +97,19 @@ class _Fuser:
     A tensor that is written in place elsewhere is left alone."""
 
     def __init__(
-        self, trace: Trace, on: Collection[str], fusable: Callable[[Op], bool], folds: Callable[[Op, Op], bool]
+        self,
+        trace: Trace,
+        on: Collection[str],
+        fusable: Callable[[Op], bool],
+        folds: Callable[[Op, Op], bool],
+        made: Sequence[Group],
     ) -> None:
         self.trace = trace
         self.on = on
         self.fusable = fusable
         self.folds = folds
-        self.taken: set[int] = set()
+        self.made = {group.head.id: group for group in made}
+        self.taken: set[int] = {op.id for group in made for op in group.ops}
         versions: dict[int, int] = {}
         for tensor in trace.tensors:
             versions[tensor.storage] = versions.get(tensor.storage, 0) + 1
@@ -111,7 +119,9 @@ class _Fuser:
         prologues = {op.id: self._prologue(op) for op in self.trace.ops if op.kind in _TAKES_PROLOGUE & set(self.on)}
         result = []
         for op in self.trace.ops:
-            if op.id not in self.taken:
+            if op.id in self.made:
+                result.append(self.made[op.id])
+            elif op.id not in self.taken:
                 result.append(_group(self.trace, op, prologues.get(op.id, ()), self._epilogue(op)))
         return tuple(result)
 

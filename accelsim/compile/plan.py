@@ -252,9 +252,11 @@ class Planner:
 
     def _vector(self, group: Group) -> VectorWork:
         rows, cols = self._rows_and_cols(group)
-        names, prologue = self._prologue_names(group)
+        names, prologue = ([], []) if group.is_region else self._prologue_names(group)
         unit, note = self._unit_of(group)
-        if unit in self.arch.special_units:
+        if group.is_region:
+            names, passes = self._region(group)
+        elif unit in self.arch.special_units:
             own = tuple(names[: max(1, len(group.head.inputs))])
             passes = special_passes(unit, own, prologue, self.input_ops(group.head, group.prologue) is not None)
         else:
@@ -278,6 +280,14 @@ class Planner:
             row_structured=group.head.kind in ROW_KINDS or group.head.kind in ("reduce", "gather", "scatter_add"),
             note=note,
         )
+
+    def _region(self, group: Group) -> tuple[list[str], tuple[Pass, ...]]:
+        """Names of the inputs, and the one pass of all operators of a region over them."""
+        names = [f"in{index}" for index in range(len(group.inputs))]
+        counts: Counter[str] = Counter()
+        for op in group.ops:
+            counts.update(self._step(op, {}).functions)
+        return names, (Pass("update", tuple(names), ("out",), dict(counts)),)
 
     def _unit_of(self, group: Group) -> tuple[str, str]:
         """What a group that is no matmul runs on, and why not on the dedicated unit that there is for it."""

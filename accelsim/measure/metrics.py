@@ -1,6 +1,7 @@
 """The registry of metrics: every key of a Result with its unit, formula and meaning, and `explain`.
 
-The entries stand in metrics.yaml; nothing about a metric is said anywhere else.
+The entries stand in metrics.yaml; nothing about a metric is said anywhere else. Those of a comparison of Results stand
+in comparison.yaml.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from accelsim.measure.result import Result
 
 FORMAT = "accelsim-result/1"
+COMPARISON = "accelsim-compare/1"
 
-_TABLE = Path(__file__).with_name("metrics.yaml")
+_TABLES = {FORMAT: "metrics.yaml", COMPARISON: "comparison.yaml"}
 _WORDS = Path(__file__).with_name("words.yaml")
 _INDEX = re.compile(r"\[(\d+)\]")
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
@@ -51,9 +53,9 @@ class Metric:
 
 
 @cache
-def list_metrics() -> tuple[Metric, ...]:
-    """All metrics in the order of the Result."""
-    table = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
+def list_metrics(format_name: str = FORMAT) -> tuple[Metric, ...]:
+    """All metrics in the order of the Result, or of another format's data."""
+    table = yaml.safe_load(Path(__file__).with_name(_TABLES[format_name]).read_text(encoding="utf-8"))
     return tuple(Metric(name=name, **entry) for key, entry in table.items() for name in _spelled_out(key))
 
 
@@ -62,12 +64,15 @@ def sections() -> tuple[str, ...]:
     return tuple(metric.name for metric in list_metrics() if len(metric.segments) == 1)
 
 
-def metric_of(path: Sequence[str]) -> Metric:
-    """The entry of one key of a Result; a list index in `path` is "[]". Raises InternalError when there is none."""
-    for metric in list_metrics():
+def metric_of(path: Sequence[str], format_name: str = FORMAT) -> Metric:
+    """The entry of one key of a Result, or of another format's data; a list index in `path` is "[]".
+
+    Raises InternalError when there is none.
+    """
+    for metric in list_metrics(format_name):
         if _matches(metric.segments, path):
             return metric
-    raise InternalError(f"the Result's key {'.'.join(path)} has no entry in metrics.yaml")
+    raise InternalError(f"{format_name}: the key {'.'.join(path)} has no entry in {_TABLES[format_name]}")
 
 
 @dataclass(frozen=True, slots=True)

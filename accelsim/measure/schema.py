@@ -1,25 +1,34 @@
-"""JSON Schema of a Result, made from the registry of metrics."""
+"""JSON Schemas of a Result and of a comparison, made from the registry of metrics."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from accelsim.measure.metrics import FORMAT, Metric, list_metrics
+from accelsim.measure.metrics import COMPARISON, FORMAT, Metric, list_metrics
 
 Schema = dict[str, Any]
 
 
 def result_schema() -> Schema:
     """The JSON Schema (draft 2020-12) that every Result obeys; no key is allowed that has no entry in the registry."""
+    return _schema(FORMAT, "What one run of accelsim measured.")
+
+
+def comparison_schema() -> Schema:
+    """The JSON Schema (draft 2020-12) that every comparison obeys, as strict as that of a Result."""
+    return _schema(COMPARISON, "Several runs of accelsim side by side; lists of values follow the subjects.")
+
+
+def _schema(format_name: str, description: str) -> Schema:
     root: Schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": FORMAT,
-        "description": "What one run of accelsim measured.",
+        "title": format_name,
+        "description": description,
         **_empty("object"),
     }
-    for metric in list_metrics():
+    for metric in list_metrics(format_name):
         _place(metric, root)
-    root["properties"]["format"]["const"] = FORMAT
+    root["properties"]["format"]["const"] = format_name
     return root
 
 

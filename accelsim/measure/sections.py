@@ -152,6 +152,7 @@ def _program(program: Program) -> Data:
         "bandwidth_shares": {name: int(share) for name, share in program.bandwidth_shares.items()},
         "residency": program.notes.get("residency"),
         "fusion": program.notes.get("fusion"),
+        "fused": dict(program.notes.get("fused", {})),
     }
 
 

@@ -172,12 +172,17 @@ def _together(rows: Sequence[Row]) -> Row:
     return {"kind": f"{len(rows)} other kinds", "peak_macs_per_cycle": peak, "bound_by": None, **sums}
 
 
+def component_label(component: str) -> str:
+    """A component of the energy in words; several may share one, as leakage of everything on chip does."""
+    return _COMPONENTS.get(component, STATIC if component.startswith("static_") else component)
+
+
 def energy_rows(data: Data) -> list[tuple[str, Spread]]:
     """Energy by component in pJ; leakage of everything on chip is one row."""
     keys = ("energy_pj", "energy_low_pj", "energy_high_pj")
     rows: dict[str, Spread] = {}
     for component in data["energy_pj"]:
-        label = _COMPONENTS.get(component, STATIC if component.startswith("static_") else component)
+        label = component_label(component)
         nominal, low, high = rows.get(label, (0.0, 0.0, 0.0))
         rows[label] = (
             nominal + data[keys[0]][component], low + data[keys[1]][component], high + data[keys[2]][component],

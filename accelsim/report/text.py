@@ -58,7 +58,11 @@ Part = Text | Table
 def show(result: Result, console: Console | None = None) -> None:
     """Print the report to stdout, or to `console`. Colour only on a terminal that wants it (NO_COLOR is respected)."""
     out = console or Console(highlight=False)
-    report = render(result, ascii_only=out.options.ascii_only)
+    put(out, render(result, ascii_only=out.options.ascii_only))
+
+
+def put(out: Console, report: RenderableType) -> None:
+    """Print a renderable as wide as the terminal, anywhere else in 80 columns and without spaces at line ends."""
     if out.is_terminal:
         out.print(report)
         return
@@ -112,7 +116,15 @@ def _headline(data: Data) -> Iterator[Text]:
     yield Text(line if len(line) <= WIDTH else " ".join(facts), style="bold cyan")
     kept = {True: "on", False: "off", None: "-"}[arguments.get("residency")]
     per_inference = f"batch {total['batch']}: {count(round(total['cycles_per_inference']), 19)} cycles per inference"
-    yield Text(f"{per_inference}; fusion {arguments.get('fusion')}, residency {kept}", style="dim")
+    yield Text(f"{per_inference}; fusion {_fusion(data)}, residency {kept}", style="dim")
+
+
+def _fusion(data: Data) -> str:
+    """The level, and how often the rules that can lose were applied."""
+    fused = data["program"]["fused"]
+    found = [f"{rule} {fused[rule]}x" for rule in ("attention", "matmul_layernorm", "optimizer") if rule in fused]
+    level = str(data["program"]["fusion"])
+    return f"{level} ({', '.join(found)})" if found else level
 
 
 def _bounds(data: Data) -> Table:

@@ -9,7 +9,7 @@ import pytest
 
 from accelsim.errors import InputError, InternalError
 from accelsim.measure.metrics import explain, find_metrics, list_metrics, metric_of, sections
-from accelsim.measure.reference import metrics_page, schema_text
+from accelsim.measure.reference import comparison_schema_text, metrics_page, schema_text
 from accelsim.measure.result import Result, measure
 from accelsim.measure.schema import result_schema
 from tests.measure.programs import machine, matmul_trace, provenance, worked_example
@@ -87,6 +87,7 @@ def test_committed_reference_and_schema_are_up_to_date():
     remedy = "run `python -m accelsim.measure.reference`"
     assert (DOCS / "metrics.md").read_text(encoding="utf-8") == metrics_page(), remedy
     assert (DOCS / "schema" / "result.schema.json").read_text(encoding="utf-8") == schema_text(), remedy
+    assert (DOCS / "schema" / "compare.schema.json").read_text(encoding="utf-8") == comparison_schema_text(), remedy
 
 
 def test_json_round_trip_gives_the_same_bytes(result, tmp_path):
