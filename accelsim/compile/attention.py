@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from accelsim.compile.fuse import Group, contiguous, elements
-from accelsim.compile.plan import VECTOR_UNIT, MatmulWork, Planner, VectorInput, VectorPass, VectorWork
+from accelsim.compile.plan import HOST_UNIT, VECTOR_UNIT, MatmulWork, Planner, VectorInput, VectorPass, VectorWork
 from accelsim.compile.recipes import pass_work, recipe_named
 from accelsim.compile.rows import rewritten, why_rows_stay_apart, with_rows
 from accelsim.compile.views import is_blocked
@@ -53,8 +53,8 @@ class AttentionWork:
 
     @property
     def spilled(self) -> bool:
-        """True where one unit does the whole softmax from the scratchpad."""
-        return len(self.softmax.units) == 1
+        """True where one unit on chip does the whole softmax from the scratchpad."""
+        return len(self.softmax.units) == 1 and self.softmax.unit != HOST_UNIT
 
 
 def attention_groups(groups: Sequence[Group], planner: Planner) -> list[tuple[tuple[int, ...], Group]]:

@@ -223,7 +223,9 @@ class Lowering:
 
     def _named_places(self, group: Group) -> dict[str, str]:
         names = [f"in{index}" for index in range(len(group.inputs))]
-        if group.head.kind == "matmul":
+        if group.before:
+            names = ["q", "k", *names[2:-1], "v"]
+        elif group.head.kind == "matmul":
             own = len(group.head.inputs)
             names[:own] = ("a", "b", "bias")[:own]
         places = {name: self.placement.place_of(view.tensor) for name, view in zip(names, group.inputs, strict=False)}
@@ -233,10 +235,16 @@ class Lowering:
 
 
 def _no_block(group: Group, forms: tuple[str, ...], work: AttentionWork, free: int) -> InputError:
-    there = ", ".join(work.forms) or "none"
+    if not forms:
+        return InputError(
+            f"attention {group.head.id} '{group.head.name}' cannot run block by block in the form asked for",
+            where=f"operator {group.head.id}",
+            value=", ".join(work.forms) or "no form is possible: nothing on chip computes its softmax",
+            remedy="give --rule attention=auto or off",
+        )
     return InputError(
         f"no block of attention {group.head.id} '{group.head.name}' fits {free} bytes of free scratchpad and the "
-        f"accumulator in the form {' or '.join(forms) or 'asked for'} (possible forms here: {there})",
+        f"accumulator in the form {' or '.join(forms)} (possible here: {', '.join(work.forms)})",
         where=f"operator {group.head.id}",
         remedy="enlarge scratchpad.capacity_kib or accumulator.capacity_kib, or give --rule attention=off",
     )

@@ -116,15 +116,16 @@ def _headline(data: Data) -> Iterator[Text]:
     yield Text(line if len(line) <= WIDTH else " ".join(facts), style="bold cyan")
     kept = {True: "on", False: "off", None: "-"}[arguments.get("residency")]
     per_inference = f"batch {total['batch']}: {count(round(total['cycles_per_inference']), 19)} cycles per inference"
-    yield Text(f"{per_inference}; fusion {_fusion(data)}, residency {kept}", style="dim")
+    yield Text(f"{per_inference}; fusion {arguments.get('fusion')}, residency {kept}", style="dim")
+    if applied := _applied(data):
+        yield Text(f"fused where it wins: {applied}", style="dim")
 
 
-def _fusion(data: Data) -> str:
-    """The level, and how often the rules that can lose were applied."""
+def _applied(data: Data) -> str:
+    """How often the rules of the higher levels were applied, "" where none is on."""
     fused = data["program"]["fused"]
-    found = [f"{rule} {fused[rule]}x" for rule in ("attention", "matmul_layernorm", "optimizer") if rule in fused]
-    level = str(data["program"]["fusion"])
-    return f"{level} ({', '.join(found)})" if found else level
+    found = (f"{rule} {fused[rule]}x" for rule in ("attention", "matmul_layernorm", "optimizer") if rule in fused)
+    return ", ".join(found)
 
 
 def _bounds(data: Data) -> Table:
