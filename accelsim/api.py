@@ -13,11 +13,11 @@ from accelsim.arch import load_arch
 from accelsim.arch.spec import Arch
 from accelsim.compile import MappingEntry, compile_program, read_mapping
 from accelsim.compile.program import Program
-from accelsim.compile.score import Score
+from accelsim.compile.score import REFINED, Judge, Score, check_objective, check_refine
 from accelsim.engine import run
 from accelsim.engine.timeline import Timeline
 from accelsim.errors import InputError
-from accelsim.measure.energy import price_list
+from accelsim.measure.nominal import energy_alone, nominal_prices
 from accelsim.measure.result import Result as MeasuredResult
 from accelsim.measure.result import measure
 from accelsim.trace.builder import gemm_trace
@@ -73,13 +73,17 @@ def simulate(
     mapping: str | Path | Mapping[int, MappingEntry] | None = None,
     layers: str | None = None,
     engine: str = "compiled",
+    optimize: str = "time",
+    refine: int = REFINED,
     progress: Progress | None = None,
 ) -> Result:
     """Simulate a trace on a machine: compile, run, measure and check every law.
 
     fusion: "none", "elementwise", "attention" or "all"; rules: modes of single rules, as {"attention": "online"}.
     residency: keep tensors on chip between operators where they fit. mapping: a mapping file, or its entries, with
-    tiles of your own. layers: "first:last", half-open. engine: "compiled" or "reference", the same answer.
+    tiles of your own. layers: "first:last", half-open. engine: "compiled" or "reference", the same answer. optimize:
+    what choices make small, "time", "energy" or "edp" (their product). refine: candidates of each distinct matmul that
+    the mapper simulates at most, 0 for none.
 
     Raises InputError for input that cannot be run, InternalError where a law of the simulator is broken.
     """
@@ -88,10 +92,10 @@ def simulate(
     if layers is not None:
         work = slice_layers(work, *parse_layers(_text("layers", layers)))
     keep = _switch("residency", residency)
-    price_list(machine)  # a wrong energy override is told before anything runs
+    judge = judge_of(machine, work, optimize, refine)  # a wrong energy override is told before anything runs
     tell = progress or _silent
     program = compile_trace(
-        machine, work, fusion=fusion, rules=rules, residency=keep, mapping=mapping, progress=progress
+        machine, work, fusion=fusion, rules=rules, residency=keep, mapping=mapping, judge=judge, progress=progress
     )
     tell(f"running {program.size:,} tasks", 0, 0)
     timeline = run(program, engine, lambda message: tell(message, 0, 0), name=work.name)
@@ -102,6 +106,8 @@ def simulate(
         "residency": keep,
         "mapping": mapping is not None,
         "layers": layers,
+        "optimize": judge.objective,
+        "refine": judge.refine,
     }
     measured = measure(program, timeline, machine, work, _provenance(machine, work, engine, arguments))
     return Result(measured.data, program, timeline, work, machine.clock_mhz)
@@ -112,12 +118,39 @@ def compile_trace(
     trace: Trace,
     *,
     mapping: str | Path | Mapping[int, MappingEntry] | None = None,
+    judge: Judge | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Program:
-    """The Program that `simulate` runs, with the same options; choices are judged by running them."""
+    """The Program that `simulate` runs, with the same options. judge: `judge_of` the two, unless given."""
     entries = read_mapping(mapping) if isinstance(mapping, str | Path) else _entries(mapping)
-    return compile_program(arch, trace, mapping=entries, score=_score, progress=progress, **options)
+    judge = judge or judge_of(arch, trace)
+    return compile_program(arch, trace, mapping=entries, judge=judge, progress=progress, **options)
+
+
+def judge_of(arch: Arch, trace: Trace, optimize: str = "time", refine: int = REFINED) -> Judge:
+    """What judges the compiler's choices for this machine and trace: its prices, and the compiled engine, with service
+    times in place of every DRAM command.
+
+    Raises InputError for an unknown objective, a number of candidates out of range, or a wrong energy override.
+    """
+    prices = nominal_prices(arch)
+    if check_objective(optimize) == "time":  # ties of time are broken by what does not follow from the clock
+        prices = replace(prices, static=0.0)
+
+    def score(program: Program) -> Score:
+        cycles = run(_by_pattern(program)).total
+        return Score(cycles, energy_alone(program, cycles, prices, trace))
+
+    return Judge(optimize, prices, score, check_refine(refine))
+
+
+def _by_pattern(program: Program) -> Program:
+    memory = program.memory
+    if memory.model != "command":
+        return program
+    latency = memory.latency_cycles + memory.issue_cycles
+    return replace(program, memory=replace(memory, model="pattern", latency_cycles=latency, issue_cycles=0))
 
 
 def gemm(
@@ -139,15 +172,6 @@ def gemm(
     """
     work = gemm_trace(_whole(m), _whole(n), _whole(k), _whole(batch), dtype, out_dtype, resident)
     return simulate(arch, work, **options)
-
-
-def _score(program: Program) -> Score:
-    """A Program's cycles, with DRAM commands by their patterns."""
-    memory = program.memory
-    if memory.model == "command":
-        latency = memory.latency_cycles + memory.issue_cycles
-        memory = replace(memory, model="pattern", latency_cycles=latency, issue_cycles=0)
-    return Score(run(replace(program, memory=memory), "compiled").total, 0.0)
 
 
 def compare(

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from accelsim.cli_options import check_outputs, engine_option, load_work, named_file, plan_options, trace_options
+from accelsim.cli_options import (
+    check_outputs,
+    engine_option,
+    load_work,
+    mapper_options,
+    named_file,
+    plan_options,
+    trace_options,
+)
 from accelsim.cli_progress import StderrProgress
 from accelsim.errors import InputError
 from accelsim.files import utf8, write_whole_text
@@ -31,6 +39,7 @@ _COMMA = re.compile(r",(?![^{\[]*[}\]])")  # outside of brackets
 )
 @trace_options
 @plan_options
+@mapper_options
 @engine_option
 @click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the comparison as JSON; - writes it to stdout alone."

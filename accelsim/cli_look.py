@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accelsim.cli_options import arch_options, check_outputs, load_work, named_file, plan_options, trace_options
+from accelsim.cli_options import (
+    arch_options,
+    check_outputs,
+    load_work,
+    mapper_options,
+    named_file,
+    plan_options,
+    trace_options,
+)
 from accelsim.cli_progress import StderrProgress
 from accelsim.cli_table import print_table
 from accelsim.files import write_whole_text
@@ -28,7 +36,11 @@ PLAN_COLUMNS = (
     "tile",
     "loops",
     "dataflow",
-    "mapper's estimate",
+    "depth",
+    "bound",
+    "estimate",
+    "alone",
+    "of bound",
     "buffers",
     "name",
     "places and passes",
@@ -85,6 +97,7 @@ def show_trace(name: str, layers: str | None, operators: bool) -> None:
 @arch_options
 @trace_options
 @plan_options
+@mapper_options
 @click.option("--mapping-out", metavar="FILE", help="Write the choices as a file for --mapping.")
 def show_program(
     arch_name: str,
@@ -94,6 +107,8 @@ def show_program(
     mapping_out: str | None,
     residency: str,
     rules: tuple[str, ...],
+    optimize: str,
+    refine: int,
     **plan: Any,
 ) -> None:
     """What the compiler chooses for each operator: tile, loop order, what is fused, what stays on chip."""
@@ -101,13 +116,13 @@ def show_program(
 
     check_outputs(**{"mapping-out": mapping_out})
     arch, trace = load_arch(arch_name, parse_settings(settings)), load_work(trace_name, layers)
-    from accelsim.api import compile_trace
+    from accelsim.api import compile_trace, judge_of
     from accelsim.compile import dump_mapping
     from accelsim.compile.rules import parse_rules
 
     plan |= {"rules": parse_rules(rules), "residency": residency == "on"}
     with StderrProgress() as progress:
-        program = compile_trace(arch, trace, progress=progress, **plan)
+        program = compile_trace(arch, trace, judge=judge_of(arch, trace, optimize, refine), progress=progress, **plan)
     names = printable(f"{trace.name} on {arch.name}")
     click.echo(f"{names}: {program.size:,} tasks, {program.edge_producer.size:,} edges\n")
     print_table(PLAN_COLUMNS, _plan_rows(trace, program.plans))
@@ -170,7 +185,7 @@ def _list_archs() -> None:
     rows = []
     for arch in map(load_arch, list_archs()):
         count = f"{arch.array.count} x " if arch.array.count > 1 else ""
-        array = f"{count}{arch.array.rows}x{arch.array.cols} {arch.array.dataflow}"
+        array = f"{count}{arch.array.rows}x{arch.array.cols} {'/'.join(arch.array.dataflows)}"
         rows.append((arch.name, array, f"{arch.clock_mhz:g} MHz", arch.dram.preset, arch.description))
     print_table(("name", "array", "clock", "DRAM", "description"), rows)
 
@@ -247,10 +262,13 @@ def _plan_rows(trace: Trace, plans: Iterable[OperatorPlan]) -> list[tuple[object
 
 def _plan_row(op: Op, plan: OperatorPlan, folded: Iterable[int]) -> tuple[object, ...]:
     if plan.fused_into is not None:
-        return op.id, op.layer, op.kind, *[None] * 5, op.name, f"computed with {plan.fused_into}"
+        return op.id, op.layer, op.kind, *[None] * 9, op.name, f"computed with {plan.fused_into}"
     tile = "x".join(map(str, plan.tile)) if plan.tile else f"{plan.tile_rows} rows" if plan.tile_rows else None
-    chosen = tile, " ".join(plan.order or ()) or None, plan.dataflow or None, plan.estimated_cycles or None
-    return op.id, op.layer, op.kind, *chosen, plan.buffer_bytes, op.name, _choices(plan, folded)
+    depth = " ".join(map(str, plan.depth or ())) or None
+    chosen = tile, " ".join(plan.order or ()) or None, plan.dataflow, depth
+    cycles = plan.bound_cycles or None, plan.estimated_cycles or None, plan.simulated_cycles
+    distance = None if plan.distance is None else f"{plan.distance:.2f}"
+    return op.id, op.layer, op.kind, *chosen, *cycles, distance, plan.buffer_bytes, op.name, _choices(plan, folded)
 
 
 def _choices(plan: OperatorPlan, folded: Iterable[int]) -> str:

@@ -18,6 +18,8 @@ DEFAULT_ARCH = "tpu_like.yaml"
 DEFAULT_TRACE = "bert_base_fwd_b1_s128"
 FUSIONS = ("none", "elementwise", "attention", "all")
 ENGINES = ("compiled", "reference")
+OBJECTIVES = ("time", "energy", "edp")  # those of compile.score, without its imports; a test keeps them equal
+REFINED, MOST_REFINED = 2, 1000
 
 Command = Callable[..., Any]
 
@@ -100,6 +102,23 @@ plan_options = options(
         metavar="FILE",
         callback=named_file,
         help="YAML list of tiles, orders and dataflows for chosen operators.",
+    ),
+)
+mapper_options = options(
+    click.option(
+        "--optimize",
+        type=click.Choice(OBJECTIVES),
+        default="time",
+        show_default=True,
+        help="What the mapper makes small; edp is energy times time.",
+    ),
+    click.option(
+        "--refine",
+        type=click.IntRange(0, MOST_REFINED),
+        default=REFINED,
+        show_default=True,
+        metavar="N",
+        help="Candidates of each distinct matmul that the mapper simulates at most; 0 for estimates only.",
     ),
 )
 engine_option = click.option(

@@ -12,6 +12,7 @@ from accelsim.cli_options import (
     check_outputs,
     engine_option,
     load_work,
+    mapper_options,
     named_file,
     output_options,
     plan_options,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @arch_options
 @trace_options
 @plan_options
+@mapper_options
 @engine_option
 @output_options
 def simulate(
@@ -74,6 +76,7 @@ def simulate(
 @click.option(
     "--csv", "csv_path", metavar="FILE", callback=named_file, help="A list of matmuls, a line each, instead of M N K."
 )
+@mapper_options
 @engine_option
 @output_options
 def gemm(
@@ -95,14 +98,14 @@ def gemm(
     """
     from accelsim.arch import load_arch, parse_settings
 
-    engine = options.pop("engine")
+    how = {name: options.pop(name) for name in ("engine", "optimize", "refine")}
     check_outputs(json=json_path, timeline=timeline_path)
     machine = load_arch(arch_name, parse_settings(settings))
     work = _matmuls((m, n, k), csv_path, **options)
     from accelsim import api
 
     with StderrProgress() as progress:
-        result = api.simulate(machine, work, engine=engine, progress=progress)
+        result = api.simulate(machine, work, **how, progress=progress)
         _write_timeline(result, timeline_path)
     _show(result, json_path)
 

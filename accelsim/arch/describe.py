@@ -33,10 +33,12 @@ def describe(arch: Arch) -> tuple[Row, ...]:
 
 def unused_keys(arch: Arch) -> dict[str, str]:
     """Keys that the chosen dataflow or memory model does not use, each with the reason."""
-    model, dataflow = arch.dram.model, arch.array.dataflow
+    model, flows = arch.dram.model, arch.array.dataflows
     reasons = {
-        "array.weight_double_buffer": "dataflow os holds no weights" if dataflow == "os" else "",
-        "array.output_double_buffer": "" if dataflow == "os" else f"dataflow {dataflow} drains through the accumulator",
+        "array.weight_double_buffer": "dataflow os holds no weights" if flows == ("os",) else "",
+        "array.output_double_buffer": ""
+        if "os" in flows
+        else f"dataflow {' and '.join(flows)} drains through the accumulator",
         "accumulator.drain_elements_per_cycle": ""
         if arch.array.fold_overlap
         else "fold_overlap false charges no drain",

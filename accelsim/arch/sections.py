@@ -10,11 +10,12 @@ import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     field_validator,
     model_validator,
@@ -42,6 +43,22 @@ MAX_OUTSTANDING, MAX_DMA_QUEUES = 16384, 64  # of all queues together, where eve
 MAPPING_FIELDS = ("Ro", "Ra", "Bg", "Ba", "Co", "Ch")
 
 
+Dataflow = Literal["ws", "os", "is"]
+
+
+def _dataflows(value: Any) -> Any:
+    """One dataflow, or a list of some, each once."""
+    flows = value if isinstance(value, list) else [value]
+    if not flows or not all(isinstance(flow, str) and flow in get_args(Dataflow) for flow in flows):
+        raise refusal("expected one of ws, os, is, or a list of some of them")
+    if len(set(flows)) < len(flows):
+        raise refusal("names a dataflow twice", remedy="list each once")
+    return value
+
+
+DataflowChoice = Annotated[Dataflow | list[Dataflow], BeforeValidator(_dataflows)]
+
+
 class Section(BaseModel):
     """A group of keys: unknown ones refused, values typed strictly, unchangeable once made."""
 
@@ -54,7 +71,11 @@ class Array(Section):
     count: int = whole(1, low=1, high=1024, about="arrays in the core, all alike")
     rows: int = whole(low=1, high=65536, unit="PEs", about="rows R of processing elements")
     cols: int = whole(low=1, high=65536, unit="PEs", about="columns C of processing elements")
-    dataflow: Literal["ws", "os", "is"] = text("ws", about="what stays in the array: weights, outputs or inputs")
+    dataflow: DataflowChoice = text(
+        "ws",
+        about="what stays in the array: weights, outputs or inputs; a list where each matmul may take its own",
+        expected="one of ws, os, is, or a list of some of them, such as [ws, os]",
+    )
     weight_double_buffer: bool = text(True, about="shadow registers: the next weights shift in under the stream")
     output_double_buffer: bool = text(True, about="second output registers: results shift out under the next fold")
     fold_overlap: bool = text(True, about="a fold may start before the one before it has drained")
@@ -72,6 +93,11 @@ class Array(Section):
                 remedy="set array.weight_double_buffer: false, or array.fold_overlap: true",
             )
         return self
+
+    @property
+    def dataflows(self) -> tuple[Dataflow, ...]:
+        """The dataflows that a matmul may take; what is chosen first where all are alike comes first."""
+        return (self.dataflow,) if isinstance(self.dataflow, str) else tuple(self.dataflow)
 
     def rate_of(self, a: str, b: str | None = None) -> Fraction | None:
         """Steps a cycle for operands of dtypes `a` and `b` (default: both `a`); None when the array cannot."""

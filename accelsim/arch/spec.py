@@ -86,7 +86,7 @@ class Arch(Section):
 
     @model_validator(mode="after")
     def _output_row_drains(self) -> Arch:
-        if self.array.dataflow == "os" and self.accumulator.drain_elements_per_cycle < self.array.cols:
+        if "os" in self.array.dataflows and self.accumulator.drain_elements_per_cycle < self.array.cols:
             raise refusal(
                 f"must be at least array.cols = {self.array.cols} when array.dataflow is os, "
                 "which shifts a whole row of results out each cycle",
@@ -108,10 +108,10 @@ class Arch(Section):
     @model_validator(mode="after")
     def _array_has_an_output(self) -> Arch:
         for kind, unit in self.special_units.items():
-            if unit.attach == "array_output" and self.array.dataflow != "ws":
+            if unit.attach == "array_output" and "ws" not in self.array.dataflows:
                 raise refusal(
                     f"needs array.dataflow ws, whose accumulator rows are complete one after another; it is "
-                    f"{self.array.dataflow}",
+                    f"{', '.join(self.array.dataflows)}",
                     path=f"special.{kind}.attach",
                     remedy="attach the unit to the scratchpad",
                 )

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from accelsim.arch.sections import Scratchpad
 from accelsim.arch.spec import Arch
-from accelsim.compile.plan import MatmulWork
 from accelsim.compile.requests import Requests
+from accelsim.compile.work import MatmulWork
 from accelsim.hardware.scratchpad import padded_pitch, transposed_cycles
 from accelsim.trace.matmul import Layout
 from accelsim.trace.model import Operand

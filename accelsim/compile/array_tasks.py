@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from accelsim.compile.across import reads_across
 from accelsim.compile.array_order import ArrayQueue
 from accelsim.compile.assemble import Scratch
+from accelsim.compile.candidates import roomy_accumulator_slots, single_candidate, slot_bytes
 from accelsim.compile.feed import Feed
 from accelsim.compile.further import further_feeds
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
-from accelsim.compile.mapper import roomy_accumulator_slots, single_candidate, slot_bytes
 from accelsim.compile.matmul_times import MatmulTimes
 from accelsim.compile.outputs import Grid, Outputs, Target
-from accelsim.compile.plan import MatmulWork
 from accelsim.compile.points import Points
 from accelsim.compile.program import DONE, DRAIN, RELEASED, START, STREAM, WEIGHTS
 from accelsim.compile.requests import Tiles, packed_requests, tile_requests
 from accelsim.compile.rows import is_contiguous
 from accelsim.compile.template import Block, Claim, Ports, last_by_unit, pieces_of
 from accelsim.compile.unit_times import UnitTimes, attached_times, unit_times
+from accelsim.compile.work import MatmulWork
 from accelsim.errors import InternalError
 from accelsim.hardware import systolic
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from accelsim.compile.fuse import Group, contiguous, elements
-from accelsim.compile.plan import HOST_UNIT, VECTOR_UNIT, MatmulWork, Planner, VectorInput, VectorPass, VectorWork
+from accelsim.compile.plan import Planner
 from accelsim.compile.recipes import pass_work, recipe_named
 from accelsim.compile.rows import rewritten, why_rows_stay_apart, with_rows
 from accelsim.compile.views import is_blocked
+from accelsim.compile.work import HOST_UNIT, VECTOR_UNIT, MatmulWork, VectorInput, VectorPass, VectorWork
 from accelsim.errors import InternalError
 from accelsim.trace.matmul import matmul_view
 

@@ -10,9 +10,9 @@ import numpy as np
 from accelsim.compile.attention import ONLINE, SPILLED, AttentionWork
 from accelsim.compile.attention_op import AttentionTiling, lower_attention
 from accelsim.compile.machine import Machine
-from accelsim.compile.plan import MatmulWork, VectorPass
 from accelsim.compile.template import Ports, Template
 from accelsim.compile.unit_times import unit_times
+from accelsim.compile.work import MatmulWork, VectorPass
 from accelsim.hardware import systolic
 
 _AHEAD = (3, 2, 1, 0)
@@ -35,7 +35,7 @@ def choose_attention(
     ports: Ports,
     free_bytes: int,
     forms: Sequence[str],
-    rank: Callable[[Template], tuple[float, float]],
+    rank: Callable[[AttentionChoice], tuple[float, float]],
 ) -> AttentionChoice | None:
     """The best way to run the group in `free_bytes` of scratchpad, None where no block fits.
 
@@ -52,7 +52,7 @@ def choose_attention(
             fitting[kind] = AttentionChoice(tiling, template, estimate)
         if len(fitting) == _TRIED:
             break
-    return min(fitting.values(), key=lambda choice: rank(choice.template), default=None)
+    return min(fitting.values(), key=rank, default=None)
 
 
 def _estimated(machine: Machine, work: AttentionWork, forms: Sequence[str]) -> Iterator[tuple[int, AttentionTiling]]:

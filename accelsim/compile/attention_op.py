@@ -16,16 +16,16 @@ from accelsim.compile.array_order import ArrayQueue, connect_arrays
 from accelsim.compile.array_tasks import MADE_HERE, MatmulTasks
 from accelsim.compile.assemble import Part, Scratch, assemble
 from accelsim.compile.attention import ONLINE, SPILLED, AttentionWork
+from accelsim.compile.candidates import Tiling, slot_bytes
 from accelsim.compile.feed import Feed
 from accelsim.compile.further import further_feeds
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
-from accelsim.compile.mapper import Tiling, slot_bytes
-from accelsim.compile.plan import MatmulWork
 from accelsim.compile.points import Points, points_at
 from accelsim.compile.program import DONE, RELEASED
 from accelsim.compile.template import Block, Claim, Ports, Template, first_by_unit, last_by_unit
 from accelsim.compile.unit_times import UnitTimes, unit_times
+from accelsim.compile.work import MatmulWork
 from accelsim.errors import InternalError
 from accelsim.trace.matmul import MatmulView
 

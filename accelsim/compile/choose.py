@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from accelsim.compile.attention import attention_groups
 from accelsim.compile.fuse import Group
-from accelsim.compile.plan import ARRAY_OUTPUT, Planner
+from accelsim.compile.plan import Planner
 from accelsim.compile.rows import why_rows_do_not_fit, why_rows_stay_apart, with_rows
 from accelsim.compile.rules import Fusion
+from accelsim.compile.work import ARRAY_OUTPUT
 from accelsim.errors import InputError
 from accelsim.trace.matmul import matmul_view
 

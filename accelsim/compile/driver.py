@@ -14,13 +14,14 @@ from accelsim.compile.lower import Lowering, Work, parts_of
 from accelsim.compile.machine import Machine
 from accelsim.compile.mapping_file import MappingEntry, unknown_operators
 from accelsim.compile.place import place
-from accelsim.compile.plan import HOST_UNIT, Planner
+from accelsim.compile.plan import Planner
 from accelsim.compile.program import Program
 from accelsim.compile.recipes import Recipes, parse_recipes
 from accelsim.compile.regions import optimizer_groups
 from accelsim.compile.rules import Fusion, fusion_of
-from accelsim.compile.score import Judge, Scorer, busiest, check_objective
+from accelsim.compile.score import Judge
 from accelsim.compile.shares import scratchpad_shares
+from accelsim.compile.work import HOST_UNIT
 from accelsim.errors import InputError
 from accelsim.trace.model import Trace
 
@@ -35,15 +36,14 @@ def compile_program(
     rules: Mapping[str, str] | None = None,
     residency: bool = True,
     mapping: Mapping[int, MappingEntry] | None = None,
-    optimize: str = "time",
-    score: Scorer | None = None,
+    judge: Judge | None = None,
     progress: Progress | None = None,
 ) -> Program:
     """Turn a trace and a machine into a Program.
 
     fusion: a level of `rules.LEVELS`; rules: what is said of single ones, rule -> mode. residency: keep tensors on chip
-    between operators where they fit. mapping: tiles chosen by the user, by operator id. optimize: what choices make
-    small (`score.OBJECTIVES`), judged by `score`; without it by the busiest unit of each alternative.
+    between operators where they fit. mapping: tiles chosen by the user, by operator id. judge: what choices make small,
+    and who runs the alternatives; without one the least estimated time, and the busiest unit of each alternative.
 
     Raises InputError where the machine cannot run the trace (an operator without a recipe or rate, a tile that fits no
     buffer) or the mapping or a rule does not fit it.
@@ -52,8 +52,7 @@ def compile_program(
         raise InputError("the trace has no operators", where=trace.name, remedy="nothing can be simulated")
     wanted = fusion_of(fusion, rules)
     planner = Planner(trace, arch, _recipes(arch))
-    judge = Judge(check_objective(optimize), score or busiest)
-    compiler = Compiler(arch, trace, planner, wanted, residency, judge)
+    compiler = Compiler(arch, trace, planner, wanted, residency, judge or Judge())
     chosen = compiler.choose()
     unknown_operators(mapping or {}, chosen.groups)
     return compiler.program(chosen.groups, mapping or {}, chosen.notes, progress)

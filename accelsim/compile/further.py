@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from accelsim.compile.feed import Feed
 from accelsim.compile.fuse import elements
-from accelsim.compile.plan import MatmulWork, VectorInput
 from accelsim.compile.template import Ports
 from accelsim.compile.views import Access, block_access, is_blocked, stream_access, whole_access
+from accelsim.compile.work import MatmulWork, VectorInput
 
 Int64 = NDArray[np.int64]
 Tiles = tuple[Int64, Int64, int]  # first element and elements of each tile of the result; elements of a full tile

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from accelsim.compile.fuse import elements
 from accelsim.compile.machine import Machine
-from accelsim.compile.plan import HOST_UNIT, VectorWork
 from accelsim.compile.produced import Finishers, produced_by
 from accelsim.compile.program import HOST
 from accelsim.compile.template import Block, Ports, Read, Template
 from accelsim.compile.views import whole_access
+from accelsim.compile.work import HOST_UNIT, VectorWork
 from accelsim.hardware.host import kernel_times
 
 Int64 = NDArray[np.int64]

@@ -9,30 +9,29 @@ from accelsim.compile.across import reads_across
 from accelsim.compile.attention import AttentionWork
 from accelsim.compile.attention_choice import AttentionChoice, choose_attention
 from accelsim.compile.attention_op import AttentionTiling
+from accelsim.compile.candidates import with_dataflow
 from accelsim.compile.further import further_bytes
 from accelsim.compile.fuse import Group, elements
 from accelsim.compile.host_op import lower_host
 from accelsim.compile.machine import Machine
-from accelsim.compile.mapper import MatmulCosts, Tiling, best_mapping
+from accelsim.compile.mapper import DramRuns, Mapped, Mapper, MatmulCosts, Tiling, least_cycles
 from accelsim.compile.mapping_file import MappingEntry, check_entry
 from accelsim.compile.matmul import lower_matmul
 from accelsim.compile.notes import attention_plans, matmul_plan, vector_plan
 from accelsim.compile.place import Placement
-from accelsim.compile.plan import HOST_UNIT, MatmulWork, VectorWork
-from accelsim.compile.program import OperatorPlan, Program
+from accelsim.compile.program import COUNTERS, OperatorPlan, Program
 from accelsim.compile.rules import Fusion
 from accelsim.compile.score import Judge
 from accelsim.compile.stamp import Stamper
 from accelsim.compile.template import Ports, Template
 from accelsim.compile.unit_times import unit_times
 from accelsim.compile.vector_op import RowTiling, choose_rows, lower_vector
+from accelsim.compile.work import HOST_UNIT, MatmulWork, VectorWork
 from accelsim.errors import InputError
 from accelsim.hardware.systolic import counts_fit
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 
 MOST_TILES = 2_000_000  # of one operator: some gigabytes of tasks, and a minute
-_MOST_SEARCHED = 10_000
-_SEARCHED: dict[Hashable, tuple[Tiling, int]] = {}  # what the mapper chose in this process, by all that it depends on
 Progress = Callable[[str, int, int], None]  # what, pieces done, of how many
 
 
@@ -69,65 +68,55 @@ class Lowering:
         self.plans: list[OperatorPlan] = []
         self._templates: dict[Hashable, Template] = {}
         self._attentions: dict[Hashable, AttentionChoice] = {}
-        self._epilogues: dict[int, int] = {}  # id of a work -> cycles of its epilogue
+        self._epilogues: dict[int, tuple[int, tuple[tuple[str, int], ...]]] = {}  # id of an epilogue -> what it takes
+        self.mapper = Mapper(machine, trace, placement, judge, self._template)
 
     def lower(self, index: int, group: Group, work: Work) -> None:
         """Raises InputError where the group fits no buffer, or the user's mapping does not fit the group."""
-        ports = self._ports(group)
+        ports, head = self._ports(group), group.head.id
         free = self.machine.scratchpad_bytes - self.placement.resident_top[index]
-        tiling: Choice
         if isinstance(work, AttentionWork):
-            tiling, template, cycles = self._attention(index, group, work, ports, free)
+            found = self._attention(index, group, work, ports, free)
+            template, plans = found.template, attention_plans(group.parts, work, found)
+        elif isinstance(work, MatmulWork):
+            mapped, bound = self._mapped(index, group, work, ports, free)
+            template, plans = self._template(work, mapped.tiling, ports), [matmul_plan(head, work, mapped, bound)]
         else:
-            tiling, cycles = self._tiling(group, work, ports, free)
-            template = self._template(work, tiling, ports)
+            tiling = None if work.unit == HOST_UNIT else choose_rows(work, free, self.machine.arch, ports)
+            template, plans = self._template(work, tiling, ports), [vector_plan(head, work, tiling)]
         self.stamper.stamp(template, group, index)
-        self._note(group, work, tiling, cycles, template)
-
-    def _tiling(self, group: Group, work: MatmulWork | VectorWork, ports: Ports, free: int) -> tuple[Choice, int]:
-        """The tiles of one operator's group, and the cycles that they are estimated to take."""
-        tiling: Choice = None
-        cycles = 0
-        if isinstance(work, MatmulWork):
-            tiling, cycles = self._matmul_tiling(group, work, ports, free)
-            _check_tile(work, tiling)
-        elif work.unit != HOST_UNIT:
-            tiling = choose_rows(work, free, self.machine.arch, ports)
-        _check_size(work, tiling)
-        return tiling, cycles
+        self._note(group, plans, template)
 
     def _template(self, work: MatmulWork | VectorWork, tiling: Choice, ports: Ports) -> Template:
+        """The lowered work, lowered once. Raises InputError for what cannot be counted or kept."""
         key = (id(work), tiling, ports)
         if key not in self._templates:
+            if isinstance(work, MatmulWork) and isinstance(tiling, Tiling):
+                _check_tile(with_dataflow(work, tiling.dataflow), tiling)
+            _check_size(work, tiling)
             self._templates[key] = _lowered(self.machine, work, tiling, ports)
         return self._templates[key]
 
-    def _attention(
-        self, index: int, group: Group, work: AttentionWork, ports: Ports, free: int
-    ) -> tuple[AttentionTiling, Template, int]:
+    def _attention(self, index: int, group: Group, work: AttentionWork, ports: Ports, free: int) -> AttentionChoice:
         """How the block-by-block attention runs; raises InputError where no block fits."""
         key = (id(work), ports, free)
         if key not in self._attentions:
             forms = tuple(form for form in self.fusion.attention_forms if form in work.forms)
-            chosen = choose_attention(
-                self.machine,
-                work,
-                ports,
-                free,
-                forms,
-                lambda template: self.judge.rank(self._alone(template, group, index)),
-            )
+
+            def rank(choice: AttentionChoice) -> tuple[float, float]:
+                return self.judge.rank(self._alone(choice, work, group, index))
+
+            chosen = choose_attention(self.machine, work, ports, free, forms, rank)
             if chosen is None:
                 raise _no_block(group, forms, work, free)
             self._attentions[key] = chosen
-        found = self._attentions[key]
-        return found.tiling, found.template, found.estimate
+        return self._attentions[key]
 
-    def _alone(self, template: Template, group: Group, index: int) -> Program:
+    def _alone(self, choice: AttentionChoice, work: AttentionWork, group: Group, index: int) -> Program:
         """One group as a Program of its own, its operands where they are in the run."""
         stamper = Stamper(self.machine, self.trace, self.placement)
-        stamper.stamp(template, group, index)
-        return stamper.finish((), self.machine.shares, {})
+        stamper.stamp(choice.template, group, index)
+        return stamper.finish(attention_plans(group.parts, work, choice), self.machine.shares, {})
 
     def _ports(self, group: Group) -> Ports:
         place_of = self.placement.place_of
@@ -158,22 +147,20 @@ class Lowering:
         wanted = self.trace.tensors[tensor].final == "dram" and "dram" not in places
         return (*places, "dram") if wanted else places
 
-    def _matmul_tiling(self, group: Group, work: MatmulWork, ports: Ports, free: int) -> tuple[Tiling, int]:
-        costs = self._costs(group, work, ports, free)
+    def _mapped(self, index: int, group: Group, work: MatmulWork, ports: Ports, free: int) -> tuple[Mapped, int]:
+        """The matmul's mapping, the user's or the mapper's, and the cycles that no mapping goes below."""
+        flows = ("ws",) if work.attached else self.machine.arch.array.dataflows
+        each = [with_dataflow(work, flow) for flow in flows]
+        machines = [(flow, self._costs(group, flow, ports, free)) for flow in each]
         entry = self.mapping.get(group.head.id)
-        if entry is not None:
-            return check_entry(entry, work, costs)
-        key = (work.view, work.array, work.a_bytes, work.b_bytes, bool(work.epilogue), work.whole_rows, costs)
-        if key not in _SEARCHED:
-            if len(_SEARCHED) >= _MOST_SEARCHED:
-                _SEARCHED.clear()
-            _SEARCHED[key] = best_mapping(work, costs, self.machine.arch.where("scratchpad.capacity_kib"))
-        return _SEARCHED[key]
+        found = check_entry(entry, machines) if entry else self.mapper.choose(group, index, ports, machines)
+        return found, least_cycles(*machines[0])
 
     def _costs(self, group: Group, work: MatmulWork, ports: Ports, free: int) -> MatmulCosts:
         arch, memory = self.machine.arch, self.machine.memory
         widths = [DTYPE_BYTES[self.trace.tensors[view.tensor].dtype] for view in group.outputs]
         by_element, whole = further_bytes(work, ports, self.machine.scratchpad_bytes)
+        epilogue_cycles, epilogue_counts = self._epilogue(work)
         return MatmulCosts(
             scratchpad_bytes=free,
             accumulator_bytes=self.machine.accumulator_bytes,
@@ -189,36 +176,36 @@ class Lowering:
             store_rate=memory.store_bytes_per_cycle,
             latency=arch.dram_latency_cycles(),
             issue=0 if memory.model == "ideal" else arch.dma.issue_cycles,
-            epilogue_cycles=self._epilogue_cycles(work),
+            epilogue_cycles=epilogue_cycles,
+            epilogue_counts=epilogue_counts,
+            level2=frozenset(name for name, place in zip("ab", ports.inputs, strict=False) if place == "level2"),
+            level2_rate=self.machine.level2_rate(write=False) if "level2" in ports.inputs[:2] else None,
+            runs=DramRuns(memory.system, arch.dma.load_queues, arch.dma.store_queues),
             stream_share=self.machine.shares.get("core0.array0.stream"),
             weights_share=self.machine.shares.get("core0.array0.weights"),
             across=reads_across(arch, work, ports.inputs),
             packed=frozenset(operand for operand, packed in zip("ab", ports.packed, strict=True) if packed),
         )
 
-    def _epilogue_cycles(self, work: MatmulWork) -> int:
-        """Cycles of the epilogue over the whole result."""
-        if id(work) not in self._epilogues:
+    def _epilogue(self, work: MatmulWork) -> tuple[int, tuple[tuple[str, int], ...]]:
+        """Cycles of the epilogue over the whole result, and what it counts."""
+        key = id(work.epilogue)
+        if key not in self._epilogues:
             rows, cols = work.view.batch * work.view.m, work.view.n
             shape = (rows, cols) if work.by_rows else (rows * cols, 1)
-            self._epilogues[id(work)] = sum(
-                int(unit_times(self.machine, step, *shape).occupy) for step in work.epilogue
+            times = [unit_times(self.machine, step, *shape) for step in work.epilogue]
+            counts = tuple(
+                (name, int(each.columns[name])) for each in times for name in COUNTERS if name in each.columns
             )
-        return self._epilogues[id(work)]
+            self._epilogues[key] = sum(int(each.occupy) for each in times), counts
+        return self._epilogues[key]
 
-    def _note(self, group: Group, work: Work, tiling: Choice, cycles: int, template: Template) -> None:
+    def _note(self, group: Group, plans: list[OperatorPlan], template: Template) -> None:
         """Keep what was chosen, for `show program` and the Result."""
-        head = group.head.id
-        plan = OperatorPlan(
-            head, fused=group.fired, places=self._named_places(group), buffer_bytes=template.chunks["scratchpad"],
-            note=self.unit_notes.get(head, ""), estimated_cycles=cycles,
-        )  # fmt: skip
-        if isinstance(work, AttentionWork) and isinstance(tiling, AttentionTiling):
-            self.plans += attention_plans(group.parts, work, tiling, plan)
-        elif isinstance(work, MatmulWork) and isinstance(tiling, Tiling):
-            self.plans.append(replace(matmul_plan(work, tiling, plan), unit=work.unit))
-        elif isinstance(work, VectorWork):
-            self.plans.append(vector_plan(work, tiling if isinstance(tiling, RowTiling) else None, plan))
+        places, size = self._named_places(group), template.chunks["scratchpad"]
+        for plan in plans:
+            note = plan.note or self.unit_notes.get(plan.op, "")
+            self.plans.append(replace(plan, fused=group.fired, places=places, buffer_bytes=size, note=note))
         self.plans += [OperatorPlan(op, fused_into=into) for op, into in group.folded.items()]
 
     def _named_places(self, group: Group) -> dict[str, str]:
@@ -282,7 +269,7 @@ def _check_tile(work: MatmulWork, tiling: Tiling) -> None:
 
 def _lowered(machine: Machine, work: MatmulWork | VectorWork, tiling: Choice, ports: Ports) -> Template:
     if isinstance(work, MatmulWork) and isinstance(tiling, Tiling):
-        return lower_matmul(machine, work, tiling, ports)
+        return lower_matmul(machine, with_dataflow(work, tiling.dataflow), tiling, ports)
     if isinstance(work, VectorWork) and isinstance(tiling, RowTiling):
         return lower_vector(machine, work, tiling, ports)
     if isinstance(work, VectorWork) and work.unit == HOST_UNIT:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from accelsim.arch.spec import Arch
 from accelsim.arch.units import exact
-from accelsim.compile.plan import ROW_KINDS
 from accelsim.compile.program import Memory, Unit
+from accelsim.compile.work import ROW_KINDS
 from accelsim.errors import InputError, InternalError
 from accelsim.hardware.dram import preset
 from accelsim.hardware.dram.device import MAX_CLOCKS
@@ -125,11 +125,15 @@ class Machine:
     def queue_count(self, kind: str) -> int:
         return self.arch.dma.load_queues if kind == "load" else self.arch.dma.store_queues
 
+    def level2_rate(self, *, write: bool) -> Fraction | None:
+        """Bytes a cycle between the second level and the scratchpad, None for unlimited."""
+        share = self.shares.get("level2.store" if write else "level2.load")
+        return _least(self.arch.second_level_bytes_per_cycle(write=write), share)
+
     def level2_columns(self, size: Int64, *, write: bool = False) -> dict[str, Int64]:
         """Task columns of [n] transfers of `size` bytes between the second level and the scratchpad: a fixed time each,
         within the client's share of the scratchpad."""
-        client = "level2.store" if write else "level2.load"
-        rate = _least(self.arch.second_level_bytes_per_cycle(write=write), self.shares.get(client))
+        rate = self.level2_rate(write=write)
         cycles = np.zeros_like(size) if rate is None else -(-(size * rate.denominator) // rate.numerator)
         counter = "level2_write_bytes" if write else "level2_read_bytes"
         return {"occupy": cycles, "latency": cycles, "useful": cycles, counter: size}

@@ -1,4 +1,4 @@
-"""Mappings of the user's own: a YAML list of {operator, tile: [m, n, k], order, dataflow, resident}."""
+"""Mappings of the user's own: a YAML list of {operator, tile: [m, n, k], order, dataflow, resident, depth: [a, b]}."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import Any
 import yaml
 
 from accelsim.arch.document import join, read_plain
+from accelsim.compile.candidates import DEPTH, MatmulCosts, Tiling, buffer_bytes, fits, single_candidate
+from accelsim.compile.estimate import estimate_cycles
 from accelsim.compile.fuse import Group
-from accelsim.compile.mapper import MatmulCosts, Tiling, buffer_bytes, estimate_cycles, fits, single_candidate
-from accelsim.compile.plan import MatmulWork
+from accelsim.compile.mapper import Mapped
 from accelsim.compile.program import Program
+from accelsim.compile.work import MatmulWork
 from accelsim.errors import InputError
 
-KEYS = ("operator", "tile", "order", "dataflow", "resident")
+KEYS = ("operator", "tile", "order", "dataflow", "resident", "depth")
+MOST_DEEP = 1000
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class MappingEntry:
     dataflow: str | None
     resident: frozenset[str]
     where: str
+    depth: tuple[int, int] = DEPTH
 
 
 def read_mapping(path: str | Path) -> dict[int, MappingEntry]:
@@ -62,7 +66,8 @@ def _entry(raw: object, path: str, places: Mapping[str, str]) -> MappingEntry:
         if not holds(value):
             raise InputError(f"`{key}` must be {expected}", where=places[join(path, key)], value=value)
     resident = frozenset(raw.get("resident", ()))
-    return MappingEntry(raw["operator"], tuple(raw["tile"]), tuple(raw["order"]), raw.get("dataflow"), resident, where)
+    chosen = raw["operator"], tuple(raw["tile"]), tuple(raw["order"]), raw.get("dataflow"), resident
+    return MappingEntry(*chosen, where, tuple(raw.get("depth", DEPTH)))
 
 
 def _whole(value: object, low: int) -> bool:
@@ -85,13 +90,27 @@ _EXPECTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "dataflow": (lambda value: value is None or value in ("ws", "os", "is"), "ws, os or is"),
     "resident": (lambda value: _listed(value, ("a", "b")), "a list of a and b"),
+    "depth": (
+        lambda value: (
+            isinstance(value, list) and len(value) == 2 and all(_whole(size, 1) and size <= MOST_DEEP for size in value)
+        ),
+        f"two numbers of slots [a, b] from 1 to {MOST_DEEP}",
+    ),
 }
 
 
 def unknown_operators(mapping: Mapping[int, MappingEntry], groups: Sequence[Group]) -> None:
-    """Raise InputError for an entry whose operator is no matmul that is lowered."""
+    """Raise InputError for an entry whose operator is no matmul that is lowered, or has blocks of its own."""
     heads = {group.head.id for group in groups if group.head.kind == "matmul"}
+    attended = {part for group in groups if group.before for part in group.parts}
     for operator, entry in mapping.items():
+        if operator in attended:
+            raise InputError(
+                "the operator is part of attention that runs block by block",
+                where=entry.where,
+                value=operator,
+                remedy="give --rule attention=off to map it",
+            )
         if operator not in heads:
             raise InputError(
                 "no matmul has this id",
@@ -101,16 +120,16 @@ def unknown_operators(mapping: Mapping[int, MappingEntry], groups: Sequence[Grou
             )
 
 
-def check_entry(entry: MappingEntry, work: MatmulWork, costs: MatmulCosts) -> tuple[Tiling, int]:
-    """The entry as a Tiling, with its estimated cycles. Raises InputError where it does not fit operator or machine."""
+def check_entry(entry: MappingEntry, machines: Sequence[tuple[MatmulWork, MatmulCosts]]) -> Mapped:
+    """The entry as a mapping, with its estimated cycles; machines: the matmul in each dataflow that it may take.
+
+    Raises InputError where the entry does not fit operator or machine.
+    """
+    work, costs = _machine_of(entry, machines)
     view = work.view
     for name, size, total in zip("mnk", entry.tile, (view.m, view.n, view.k), strict=True):
         if size > total:
             raise InputError(f"tile {name} is larger than the operator's {total}", where=entry.where, value=size)
-    if entry.dataflow not in (None, work.array.dataflow):
-        raise InputError(
-            f"the array is {work.array.dataflow}", where=entry.where, value=entry.dataflow, remedy="set array.dataflow"
-        )
     if work.whole_rows and entry.tile[1] < view.n:
         raise InputError(
             f"the {work.unit} unit at the array's output takes whole rows: tile n must be {view.n}",
@@ -118,7 +137,7 @@ def check_entry(entry: MappingEntry, work: MatmulWork, costs: MatmulCosts) -> tu
             value=entry.tile[1],
             remedy=f"give whole rows, or set special.{work.unit}.attach: scratchpad",
         )
-    tiling = Tiling(*entry.tile, entry.order, entry.resident)
+    tiling = Tiling(*entry.tile, entry.order, entry.resident, work.array.dataflow, entry.depth)
     candidate = single_candidate(work, tiling, costs.arrays)
     if not fits(candidate, costs):
         raise InputError(
@@ -126,9 +145,29 @@ def check_entry(entry: MappingEntry, work: MatmulWork, costs: MatmulCosts) -> tu
             f"{costs.scratchpad_bytes}) or more accumulator than the {costs.accumulator_bytes} bytes there are",
             where=entry.where,
             value=list(entry.tile),
-            remedy="make the tile smaller or hold fewer operands resident",
+            remedy="make the tile smaller, hold fewer operands resident or give less depth",
         )
-    return tiling, int(estimate_cycles(candidate, costs))
+    return Mapped(tiling, int(estimate_cycles(candidate, costs)))
+
+
+def _machine_of(
+    entry: MappingEntry, machines: Sequence[tuple[MatmulWork, MatmulCosts]]
+) -> tuple[MatmulWork, MatmulCosts]:
+    """The matmul in the entry's dataflow, the first that it may take where the entry names none."""
+    allowed = [work.array.dataflow for work, _ in machines]
+    if entry.dataflow is None:
+        return machines[0]
+    if entry.dataflow not in allowed:
+        attached = machines[0][0].attached
+        raise InputError(
+            f"the {machines[0][0].unit} unit at the array's output needs dataflow ws"
+            if attached
+            else f"the array is {' or '.join(allowed)}",
+            where=entry.where,
+            value=entry.dataflow,
+            remedy="give ws" if attached else "set array.dataflow",
+        )
+    return machines[allowed.index(entry.dataflow)]
 
 
 def dump_mapping(program: Program) -> str:
@@ -140,6 +179,7 @@ def dump_mapping(program: Program) -> str:
             "order": list(plan.order or ()),
             "dataflow": plan.dataflow,
             "resident": list(plan.resident),
+            "depth": list(plan.depth or DEPTH),
         }
         for plan in program.plans
         if plan.tile is not None

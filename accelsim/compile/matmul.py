@@ -7,11 +7,11 @@ import numpy as np
 from accelsim.compile.array_order import connect_arrays
 from accelsim.compile.array_tasks import MatmulTasks
 from accelsim.compile.assemble import assemble
+from accelsim.compile.candidates import Tiling
 from accelsim.compile.machine import Machine
-from accelsim.compile.mapper import Tiling
-from accelsim.compile.plan import MatmulWork
 from accelsim.compile.points import points_of
 from accelsim.compile.template import Block, Ports, Template
+from accelsim.compile.work import MatmulWork
 
 
 def lower_matmul(machine: Machine, work: MatmulWork, tiling: Tiling, ports: Ports) -> Template:

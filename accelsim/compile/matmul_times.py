@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from accelsim.compile.across import ReadAcross
 from accelsim.compile.machine import Machine
-from accelsim.compile.plan import MatmulWork
 from accelsim.compile.points import Points
+from accelsim.compile.work import MatmulWork
 from accelsim.hardware import systolic
 
 Int64 = NDArray[np.int64]

@@ -92,7 +92,7 @@ def place(
         elif candidate.required:
             raise _does_not_fit(candidate.tensor, capacity, second)
     tops = tuple(_top(scratchpad, index) for index in range(len(groups)))
-    return Placement(scratchpad, level2, _dram_addresses(groups, trace, arch), tops)
+    return Placement(scratchpad, level2, dram_addresses(groups, trace, arch), tops)
 
 
 def _candidates(groups: tuple[Group, ...], trace: Trace) -> list[_Candidate]:
@@ -141,7 +141,7 @@ def _top(placed: Mapping[int, Region], group: int) -> int:
     return max((r.end for r in placed.values() if r.first <= group <= r.last), default=0)
 
 
-def _dram_addresses(groups: tuple[Group, ...], trace: Trace, arch: Arch) -> dict[int, int]:
+def dram_addresses(groups: tuple[Group, ...], trace: Trace, arch: Arch) -> dict[int, int]:
     """Byte address of every storage, in the order of first use, aligned to `dram.tensor_align_bytes`."""
     addresses: dict[int, int] = {}
     align, top = arch.dram.tensor_align_bytes, 0

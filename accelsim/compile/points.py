@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.compile.mapper import Tiling
+from accelsim.compile.candidates import Tiling
 from accelsim.compile.requests import Tiles
 from accelsim.hardware import systolic
 from accelsim.hardware.systolic import ArrayParameters

@@ -108,7 +108,11 @@ class OperatorPlan:
     resident: tuple[str, ...] = ()  # operand roles held whole on chip: a, b, in0, out, ...
     places: Mapping[str, str] = field(default_factory=dict)  # operand role -> scratchpad | level2 | dram
     buffer_bytes: int = 0
+    depth: tuple[int, int] | None = None  # slots of a and of b for each reader
+    bound_cycles: int = 0  # what no mapping of a matmul alone goes below
     estimated_cycles: int = 0
+    simulated_cycles: int | None = None  # alone, where the mapper tried it
+    distance: float | None = None  # cycles alone (simulated, else estimated) over the bound
     unit: str | None = None  # what computes it, of a matmul what comes after it: vector, softmax, ..., host
     note: str = ""  # why it does not run where the machine has a dedicated unit for it
 

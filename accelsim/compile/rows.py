@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from accelsim.compile.fuse import Group, contiguous, elements
-from accelsim.compile.plan import ROW_KINDS, Planner
+from accelsim.compile.plan import Planner
 from accelsim.compile.views import block_elements, is_blocked
+from accelsim.compile.work import ROW_KINDS
 from accelsim.trace.matmul import MatmulView, matmul_view
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from accelsim.arch.spec import Arch
 from accelsim.arch.units import exact
-from accelsim.compile.plan import VECTOR_UNIT, MatmulWork, VectorPass, VectorWork
+from accelsim.compile.work import VECTOR_UNIT, MatmulWork, VectorPass, VectorWork
 from accelsim.hardware.scratchpad import bandwidth_shares
 from accelsim.hardware.vector import slots_per_vector
 
@@ -38,21 +38,21 @@ def scratchpad_shares(arch: Arch, works: Sequence[MatmulWork | VectorWork], leve
 
 
 def _array_peaks(arch: Arch, works: Sequence[MatmulWork]) -> dict[str, int]:
-    """Most bytes a cycle that one array's units move: a row of operands and one of weights in, one of results out."""
-    rows, cols = arch.array.rows, arch.array.cols
+    """Most bytes a cycle that one array's units move in any dataflow that it may take: a row of operands and one of
+    weights in, one of results out."""
+    rows, cols, flows = arch.array.rows, arch.array.cols, arch.array.dataflows
     streamed, shifted, drained = 1, 1, 1
     for work in works:
         a, b, rate = rows * work.a_bytes, cols * work.b_bytes, work.array.rate
-        moving = {"ws": rows * work.a_bytes, "is": rows * work.b_bytes, "os": a + b}[arch.array.dataflow]
-        still = {"ws": cols * work.b_bytes, "is": cols * work.a_bytes, "os": 0}[arch.array.dataflow]
+        moving = max({"ws": a, "is": rows * work.b_bytes, "os": a + b}[flow] for flow in flows)
+        still = max({"ws": b, "is": cols * work.a_bytes, "os": 0}[flow] for flow in flows)
         streamed = max(streamed, _ceil(moving * rate))
         shifted = max(shifted, _ceil(still * rate))
         width = sum(work.out_bytes)
         leave = work.array.drain_elements_per_cycle
         drained = max(drained, _ceil((cols * rate if leave is None else min(leave, Fraction(cols))) * width))
-    return {"stream": streamed, "weights": shifted, "drain": drained} if arch.array.dataflow != "os" else {
-        "stream": streamed, "drain": drained,
-    }  # fmt: skip
+    weights = {"weights": shifted} if set(flows) - {"os"} else {}
+    return {"stream": streamed, **weights, "drain": drained}
 
 
 def _vector_peak(arch: Arch, works: Sequence[MatmulWork | VectorWork]) -> int:

@@ -230,9 +230,10 @@ class Stamper:
 def _array_wait(begin: ArrayBegin, end: ArrayEnd) -> tuple[int, int, int]:
     """Producer, event and lag that a group's first task on an array waits for.
 
-    At another rate (other operand types) the array must be empty first: a faster wave would overtake a slower one.
+    At another rate (other operand types) the array must be empty first: a faster wave would overtake a slower one. So
+    must it be in another dataflow: the registers are used in another way.
     """
-    if begin.params.rate != end.params.rate:
+    if (begin.params.rate, begin.params.dataflow) != (end.params.rate, end.params.dataflow):
         return end.last, DONE, 0
     if end.params.dataflow == "os":
         return end.task, START, int(systolic.next_stream_lag(end.params, *end.tile, begin.steps)) + end.lag

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accelsim.compile.machine import Machine
-from accelsim.compile.plan import VECTOR_UNIT, VectorPass
 from accelsim.compile.program import SPECIAL, VECTOR
+from accelsim.compile.work import VECTOR_UNIT, VectorPass
 from accelsim.hardware import systolic
 from accelsim.hardware.special import SpecialTimes, row_lag, special_times
 from accelsim.hardware.systolic import ArrayParameters

@@ -16,7 +16,6 @@ from accelsim.compile.fuse import contiguous, elements
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
 from accelsim.compile.outputs import Grid, Outputs, Target
-from accelsim.compile.plan import VectorInput, VectorWork
 from accelsim.compile.program import DONE, RELEASED
 from accelsim.compile.requests import Tiles
 from accelsim.compile.template import Block, Ports, Template
@@ -30,6 +29,7 @@ from accelsim.compile.views import (
     stream_access,
     whole_access,
 )
+from accelsim.compile.work import VectorInput, VectorWork
 from accelsim.errors import InputError
 from accelsim.trace.matmul import Layout
 from accelsim.trace.model import Operand

@@ -95,14 +95,17 @@ def _processing_element(prices: PriceList) -> Price:
 def register_bits(arch: Arch) -> float:
     """Bits that a processing element holds: operands and sum, what stays in it twice if double-buffered.
 
+    An array that may take several dataflows has the registers of the one that needs most: each uses the same ones.
+
     An operand is as wide as the dtypes need in one step: fp32 at a rate of 1/4 passes in four steps of 8 bits.
     """
     pairs = [(pair.split(" x "), float(rate)) for pair, rate in arch.array.rate.items()]
     operand = max(8 * max(DTYPE_BYTES[dtype] for dtype in dtypes) * rate for dtypes, rate in pairs)
     total = 8 * arch.accumulator.width_bytes
-    if arch.array.dataflow == "os":
-        return 2 * operand + total * (1 + arch.array.output_double_buffer)
-    return operand * (2 + arch.array.weight_double_buffer) + total
+    flows = arch.array.dataflows
+    outputs = 2 * operand + total * (1 + arch.array.output_double_buffer) if "os" in flows else 0.0
+    operands = operand * (2 + arch.array.weight_double_buffer) + total if set(flows) - {"os"} else 0.0
+    return max(outputs, operands)
 
 
 def _lane(prices: PriceList, vector: Vector) -> Price:

@@ -104,13 +104,13 @@ def energy_from_sums(
 
 def _array_terms(sums: OperatorSums, trace: Trace, prices: PriceList) -> Iterator[Term]:
     """MACs by the dtypes of their operands, and the bits they move from register to register."""
-    macs = _macs_by_dtypes(sums, trace)
+    macs = _macs_by_kind(sums, trace, prices.arch.array.dataflows[0])
     bits: Counts = [0] * len(trace.ops)
     by_key: dict[str, list[int | Fraction]] = {}
-    for dtypes, counts in macs.items():
-        key = prices.mac_key(*dtypes)
-        by_key[key] = [a + b for a, b in zip(by_key.get(key, [0] * len(counts)), counts, strict=True)]
-        moved = bits_moved(prices.arch, *dtypes)
+    for (a, b, flow), counts in macs.items():
+        key = prices.mac_key(a, b)
+        by_key[key] = [x + y for x, y in zip(by_key.get(key, [0] * len(counts)), counts, strict=True)]
+        moved = bits_moved(prices.arch, a, b, flow)
         bits = [total + count * moved for total, count in zip(bits, counts, strict=True)]
     for key, counts in by_key.items():
         yield "array_mac", counts, prices.price(key)
@@ -121,7 +121,7 @@ def _array_terms(sums: OperatorSums, trace: Trace, prices: PriceList) -> Iterato
 def _access_terms(sums: OperatorSums, prices: PriceList) -> Iterator[Term]:
     """Accesses to accumulator, scratchpad and second level, operations of the vector lanes, and what dedicated units
     and a host do."""
-    there = _components(prices.arch)
+    there = components_of(prices.arch)
     width = prices.arch.accumulator.width_bytes
     for component, counters, key in ACCESSES:
         counts = sums.counters[:, [COUNTERS.index(name) for name in counters]].tolist()
@@ -137,7 +137,7 @@ def _access_terms(sums: OperatorSums, prices: PriceList) -> Iterator[Term]:
 _WORDS = {"level2": "a second level"}
 
 
-def _components(arch: Arch) -> dict[str, bool]:
+def components_of(arch: Arch) -> dict[str, bool]:
     """Whether the machine has what not every machine has."""
     host = arch.vector is None
     return {
@@ -163,13 +163,13 @@ def _static_terms(
     if sum(operator_cycles) != total_cycles:
         raise InternalError(f"operators take {sum(operator_cycles)} cycles, the run {total_cycles}")
     nanoseconds = 10**9 / prices.arch.clock_hz
-    for component, key, units in _static_parts(prices.arch):
+    for component, key, units in static_parts(prices.arch):
         if component == "static_dram" and without_dram:
             continue
         yield component, operator_cycles, prices.price(key).times(float(nanoseconds * units))
 
 
-def _static_parts(arch: Arch) -> Iterator[tuple[str, str, Fraction]]:
+def static_parts(arch: Arch) -> Iterator[tuple[str, str, Fraction]]:
     """Component, entry and number (PEs, lanes, KiB, channels) of everything that draws power all the time."""
     array = arch.array
     yield "static_array", "array_leakage_mw_per_pe", Fraction(array.count * array.rows * array.cols)
@@ -185,16 +185,19 @@ def _static_parts(arch: Arch) -> Iterator[tuple[str, str, Fraction]]:
     yield "static_dram", "dram_background_mw_per_channel", Fraction(arch.dram.channels)
 
 
-def _macs_by_dtypes(sums: OperatorSums, trace: Trace) -> dict[tuple[str, str], list[int | Fraction]]:
-    """For each pair of operand dtypes the MACs that the Program runs, by operator.
+def _macs_by_kind(sums: OperatorSums, trace: Trace, usual: str) -> dict[tuple[str, str, str], list[int | Fraction]]:
+    """For each pair of operand dtypes and dataflow the MACs that the Program runs, by operator.
+
+    usual: the dataflow where no plan tells one.
 
     Where matmuls of several dtypes are fused, recomputed MACs are shared in proportion to their own.
     """
-    found: dict[tuple[str, str], list[int | Fraction]] = {}
+    found: dict[tuple[str, str, str], list[int | Fraction]] = {}
     for op in trace.ops:
         if op.macs:
             head = sums.head[op.id]
-            counts = found.setdefault(_dtypes(op, trace), [0] * len(trace.ops))
+            kind = (*_dtypes(op, trace), sums.dataflow[head] or usual)
+            counts = found.setdefault(kind, [0] * len(trace.ops))
             share = Fraction(op.macs, sums.macs[head])
             counts[head] += sums.placed_macs[head] * (1 if share == 1 else share)
     stray = [op for op, placed in enumerate(sums.placed_macs) if placed and not sums.macs[op]]
@@ -208,12 +211,12 @@ def _dtypes(op: Op, trace: Trace) -> tuple[str, str]:
     return a, b
 
 
-def bits_moved(arch: Arch, a: str, b: str) -> int:
+def bits_moved(arch: Arch, a: str, b: str, dataflow: str) -> int:
     """Bits that move into a register for each MAC: the operands that flow through the array, and the sum.
 
     Weight-stationary arrays move a, input-stationary ones b, output-stationary ones both.
     """
-    flowing = {"ws": (a,), "is": (b,), "os": (a, b)}[arch.array.dataflow]
+    flowing = {"ws": (a,), "is": (b,), "os": (a, b)}[dataflow]
     return 8 * (sum(DTYPE_BYTES[dtype] for dtype in flowing) + arch.accumulator.width_bytes)
 
 

@@ -47,6 +47,7 @@ class OperatorSums:
     write_bytes: Int64
     counters: Int64  # [operators, len(COUNTERS)]
     dram: DramUse | None  # None unless every DRAM command was run
+    dataflow: tuple[str | None, ...]  # of the array, for what it computed
 
     @property
     def recomputed_macs(self) -> tuple[int, ...]:
@@ -77,6 +78,7 @@ def operator_sums(program: Program, timeline: Timeline, arch: Arch, trace: Trace
         write_bytes=sum_by(program.op, np.where(program.kind == STORE, request, 0), count),
         counters=sum_by(program.op, program.counters, count),
         dram=dram_use(program, timeline, count),
+        dataflow=_dataflows(program, count),
     )
 
 
@@ -91,6 +93,13 @@ def _useful_macs(arch: Arch, trace: Trace, head: Sequence[int]) -> tuple[tuple[i
             macs[head[op.id]] += count
             ideal[head[op.id]] += count / peak(a, b)
     return tuple(macs), tuple(ideal)
+
+
+def _dataflows(program: Program, count: int) -> tuple[str | None, ...]:
+    chosen: list[str | None] = [None] * count
+    for plan in program.plans:
+        chosen[plan.op] = plan.dataflow
+    return tuple(chosen)
 
 
 def _heads(program: Program, count: int) -> tuple[int, ...]:

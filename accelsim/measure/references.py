@@ -86,7 +86,7 @@ def full_load_power(arch: Arch, dtype: str) -> Spread:
     sums = array.count * array.cols * arch.accumulator.width_bytes
     per_cycle = {
         prices.mac_key(dtype): macs,
-        "array_register_pj_per_bit": macs * bits_moved(arch, dtype, dtype),
+        "array_register_pj_per_bit": macs * bits_moved(arch, dtype, dtype, array.dataflows[0]),
         "scratchpad_read_pj_per_byte": macs / array.cols,
         "accumulator_write_pj_per_byte": sums,
         "accumulator_read_pj_per_byte": sums,

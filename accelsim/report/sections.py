@@ -92,7 +92,8 @@ def machine_lines(data: Data, width: int) -> list[str]:
     peak = data["dram"]["peak_bandwidth_gbps"]
     rate = "unlimited" if peak is None else f"{peak:g} GB/s"
     memory = "ideal memory" if dram["model"] == "ideal" else f"{dram['preset']} {rate}"
-    shape = f"{count}{array['rows']}x{array['cols']} {array['dataflow']}"
+    flow = array["dataflow"]
+    shape = f"{count}{array['rows']}x{array['cols']} {flow if isinstance(flow, str) else '/'.join(flow)}"
     facts = f"({shape}, {arch['clock_mhz']:g} MHz, {memory})"
     name = printable(data["provenance"]["trace"]["name"])
     machine = shortened(f" on {printable(arch['name'])}", width // 2)
@@ -197,7 +198,18 @@ def single_operator(data: Data) -> str:
         return ""
     plan = tiles[0]
     tile = "" if not plan["tile"] else "tile m, n, k = {}, {}, {}".format(*plan["tile"])
+    chosen = "" if not plan["depth"] else "dataflow {}, {} and {} slots".format(plan["dataflow"], *plan["depth"])
     order = "" if not plan["order"] else f"loops from outer to inner {' '.join(plan['order'])}"
     places = ", ".join(f"{role} in {place}" for role, place in plan["places"].items())
     moved = data["dram"]["read_bytes"] + data["dram"]["write_bytes"]
-    return "; ".join(part for part in (tile, order, places, f"{moved:,} DRAM bytes") if part)
+    shown = (tile, order, chosen, places, f"{moved:,} DRAM bytes", _against_bound(plan))
+    return "; ".join(part for part in shown if part)
+
+
+def _against_bound(plan: Data) -> str:
+    """What a matmul takes alone, against what no mapping goes below; "" for other kinds."""
+    if not plan["bound_cycles"]:
+        return ""
+    alone = plan["simulated_cycles"]
+    taken = f"estimated {plan['estimated_cycles']:,}" + ("" if alone is None else f", simulated alone {alone:,}")
+    return f"at least {plan['bound_cycles']:,} cycles, {taken}: {plan['distance']:.2f} of the bound"

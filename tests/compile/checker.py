@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from accelsim.arch.spec import Arch
 from accelsim.compile.fuse import Group
-from accelsim.compile.plan import ROW_KINDS
 from accelsim.compile.program import (
     DRAIN,
     HOST,
@@ -29,6 +28,7 @@ from accelsim.compile.program import (
     OperatorPlan,
     Program,
 )
+from accelsim.compile.work import ROW_KINDS
 from accelsim.engine.timeline import Timeline
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 from tests.compile.bank_walk import slot_bytes

@@ -15,10 +15,11 @@ from accelsim.compile import MappingEntry, compile_program
 from accelsim.compile.driver import Compiler
 from accelsim.compile.fuse import Group
 from accelsim.compile.place import Placement, place
-from accelsim.compile.plan import HOST_UNIT, Planner
+from accelsim.compile.plan import Planner
 from accelsim.compile.program import Program
 from accelsim.compile.rules import fusion_of
-from accelsim.compile.score import Judge, busiest
+from accelsim.compile.score import Judge
+from accelsim.compile.work import HOST_UNIT
 from accelsim.trace.builder import TraceBuilder
 from accelsim.trace.find import find_trace
 from accelsim.trace.format import read_trace
@@ -59,8 +60,7 @@ def bert_tiny() -> Trace:
 
 
 def groups_of(trace: Trace, arch: Arch, fusion: str = "elementwise", residency: bool = True) -> tuple[Group, ...]:
-    judge = Judge("time", busiest)
-    return Compiler(arch, trace, Planner(trace, arch, {}), fusion_of(fusion), residency, judge).choose().groups
+    return Compiler(arch, trace, Planner(trace, arch, {}), fusion_of(fusion), residency, Judge()).choose().groups
 
 
 def placement_of(trace: Trace, arch: Arch, fusion: str = "elementwise", residency: bool = True) -> Placement:

@@ -299,7 +299,7 @@ def test_os_sums_that_an_epilogue_reads_are_written_to_the_accumulator() -> None
     y, z = b.tensor("y", (8, 8), "bf16"), b.tensor("z", (8, 8), "bf16")
     b.op("matmul", [x, w], [y])
     b.op("gelu", [y], [z], {"approximate": "none"})
-    result = simulate(small(array__dataflow="os"), b.build())
+    result = simulate(small(array__dataflow="os"), b.build(), mapping=entry((8, 8, 8)))
     assert counted(result, "accumulator_drain_reads") == counted(result, "accumulator_writes") == 64
 
 

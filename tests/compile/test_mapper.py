@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 from accelsim.api import simulate
 from accelsim.compile import compile_program
-from accelsim.compile.mapper import (
+from accelsim.compile.candidates import (
     MatmulCosts,
     Tiling,
     accumulator_slots,
-    best_mapping,
     buffer_bytes,
-    candidates_of,
-    estimate_cycles,
     fits,
     single_candidate,
-    traffic_bytes,
 )
-from accelsim.compile.plan import MatmulWork, Planner
+from accelsim.compile.estimate import estimate_cycles, traffic_bytes
+from accelsim.compile.mapper import best_mapping
+from accelsim.compile.plan import Planner
+from accelsim.compile.search import candidates_of
+from accelsim.compile.work import MatmulWork
 from accelsim.errors import InputError
 from accelsim.trace.builder import gemm_trace
 from tests.compile.machines import SIZES, groups_of, shipped_arch, small

@@ -14,7 +14,7 @@ from accelsim.compile.fuse import Group
 from accelsim.compile.program import Program
 from accelsim.trace.builder import TraceBuilder
 from accelsim.trace.model import Operand, Trace
-from tests.compile.machines import bert_tiny, chain, shipped_arch, small
+from tests.compile.machines import bert_tiny, chain, entry, shipped_arch, small
 
 
 def assert_equal(one: Program, other: Program) -> None:
@@ -71,7 +71,8 @@ def test_groups_that_differ_in_a_stride_do_not_share_a_template() -> None:
     out = [b.tensor(f"out{i}", (8, 8), "int8") for i in range(2)]
     b.op("matmul", [x, w[0]], [out[0]])
     b.op("matmul", [x, Operand(w[1].id, (8, 8), (1, 8))], [out[1]])
-    program = compile_program(small(accumulator__capacity_kib=0.25), b.build())
+    mapping = entry((8, 4, 2)) | entry((8, 4, 2), operator=1)
+    program = compile_program(small(accumulator__capacity_kib=0.25), b.build(), mapping=mapping)
     requests = [
         sorted(
             zip(*(getattr(program, n)[program.op == op].tolist() for n in ("rows", "row_bytes", "pitch")), strict=True)

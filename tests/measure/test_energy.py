@@ -167,7 +167,9 @@ def test_registers_move_what_flows_in_the_dataflow(dataflow: str, bits: int) -> 
         array={"dataflow": dataflow, "rate": {"int8 x bf16": 1}},
         energy={"overrides": {"array_register_pj_per_bit": 1}},
     )
-    assert report(arch, trace).by_component["array_registers"][1] == 2**23 * bits
+    program = worked_example()[0]
+    program = replace(program, plans=(replace(program.plans[0], dataflow=dataflow),))
+    assert report(arch, trace, program).by_component["array_registers"][1] == 2**23 * bits
 
 
 def test_mixed_operands_cost_the_dearer_mac() -> None:
