@@ -84,6 +84,8 @@ def why_not_attention(groups: Sequence[Group], planner: Planner) -> str:
     apart = "" if before[-1].rows else why_rows_stay_apart(before[0], rows, planner)
     if apart or not _only_read_by(rows, context, planner):
         return apart or "something else reads the softmax"
+    if context.rows is not None:
+        return "a softmax or LayerNorm takes the context's rows"
     if not _same_array(before[0], context, planner):
         return "the two matmuls have a bias or a rate of their own, or their rows are not the same"
     if rewritten(planner.trace, (*context.inputs, *context.outputs)):
@@ -120,7 +122,10 @@ def _plain(group: Group) -> Group:
     if group.rows is None:
         return group
     own = len(group.head.inputs)
-    return replace(group, epilogue=(), inputs=group.inputs[:own], outputs=group.head.outputs[:1], rows=None)
+    return replace(
+        group, epilogue=(), inputs=group.inputs[:own], outputs=group.head.outputs[:1], rows=None,
+        fired=_without_rule(group),
+    )  # fmt: skip
 
 
 def _merged(groups: Sequence[Group]) -> Group:
@@ -131,10 +136,23 @@ def _merged(groups: Sequence[Group]) -> Group:
     return replace(context, inputs=inputs, before=(_plain(before[0]), rows), fired=fired)
 
 
+def taken_apart(group: Group) -> tuple[Group, ...]:
+    """What an attention group, or a matmul group with a row operator after it, was made of."""
+    if group.rows is not None:
+        return _plain(group), group.rows
+    context = replace(group, inputs=(group.before[1].outputs[0], *group.inputs[-1:]), before=())
+    return *group.before, replace(context, fired=_without_rule(group))
+
+
+def _without_rule(group: Group) -> tuple[str, ...]:
+    """What fired in a group, but for the rule that made it of several."""
+    rule = group.fired[-1].partition(":")[0]
+    return tuple(text for text in group.fired if text.partition(":")[0] != rule)
+
+
 def attention_work(group: Group, planner: Planner) -> AttentionWork:
     """The work of an attention group."""
-    before, rows = group.before
-    plain = replace(group, inputs=(rows.outputs[0], *group.inputs[-1:]), before=())
+    before, rows, plain = taken_apart(group)
     scores, softmax, context = planner.work(before), planner.work(rows), planner.work(plain)
     if not (isinstance(scores, MatmulWork) and isinstance(softmax, VectorWork) and isinstance(context, MatmulWork)):
         raise InternalError("attention is two matmuls and a softmax")

@@ -10,6 +10,7 @@ import numpy as np
 from accelsim.compile.attention import ONLINE, SPILLED, AttentionWork
 from accelsim.compile.attention_op import AttentionTiling, lower_attention
 from accelsim.compile.machine import Machine
+from accelsim.compile.points import MOST_TILES
 from accelsim.compile.template import Ports, Template
 from accelsim.compile.unit_times import unit_times
 from accelsim.compile.work import MatmulWork, VectorPass
@@ -56,25 +57,31 @@ def choose_attention(
 
 
 def _estimated(machine: Machine, work: AttentionWork, forms: Sequence[str]) -> Iterator[tuple[int, AttentionTiling]]:
-    """Tilings whose sums fit the accumulator, with their estimated cycles."""
+    """Tilings whose sums fit the accumulator and whose tiles can be kept, with their estimated cycles."""
     arch = machine.arch
     for form in forms:
         for tiling in _tilings(form, work, arch.array.cols, arch.array.count):
-            if tiling.accumulator_bytes(work, arch.array.count, arch.accumulator.width_bytes) <= (
-                arch.accumulator.capacity_bytes
-            ):
+            sums = tiling.accumulator_bytes(work, arch.array.count, arch.accumulator.width_bytes)
+            if sums <= arch.accumulator.capacity_bytes and _tiles(work, tiling) <= MOST_TILES:
                 yield _estimate(machine, work, tiling), tiling
+
+
+def _tiles(work: AttentionWork, tiling: AttentionTiling) -> int:
+    """Tiles of scores and of the context's sums."""
+    view = work.scores.view
+    steps = view.batch * -(-view.m // tiling.rows) * -(-view.n // tiling.keys)
+    return steps * (1 + -(-tiling.keys // tiling.score_keys))
 
 
 def _tilings(form: str, work: AttentionWork, cols: int, arrays: int) -> Iterator[AttentionTiling]:
     view = work.scores.view
     for rows in _halves(view.m, min(_LEAST_ROWS, view.m)):
-        for keys in _halves(view.n // 2, cols) if form == ONLINE else (view.n,):
+        for keys in _halves(view.n // 2, cols) or (view.n,) if form == ONLINE else (view.n,):
             for score_keys in _halves(keys, min(cols, keys)) if form == SPILLED else (keys,):
                 for ahead in _AHEAD:
                     tiling = AttentionTiling(form, rows, keys, score_keys, ahead)
                     yield tiling
-                    if form == ONLINE and -(-view.m // rows) >= arrays * tiling.together:
+                    if score_keys < view.n and -(-view.m // rows) >= arrays * tiling.together:
                         yield replace(tiling, held=True)
 
 
@@ -119,11 +126,13 @@ def _passes(work: AttentionWork, tiling: AttentionTiling) -> Sequence[VectorPass
 
 
 def _transfer(machine: Machine, work: AttentionWork, tiling: AttentionTiling) -> int:
-    """Cycles of the operands' way from DRAM: keys and values again for every block of rows where they are not held."""
+    """Cycles of the operands' way from DRAM: keys and values again for every block of rows where they are neither held
+    nor a single tile."""
     rate = machine.memory.load_bytes_per_cycle
     if rate is None:
         return 0
     view, context = work.scores.view, work.context.view
-    again = 1 if tiling.held or tiling.form != ONLINE else -(-view.m // tiling.rows)
-    keys = view.n * view.k * work.scores.b_bytes + context.k * context.n * work.context.b_bytes
-    return int(view.batch * (view.m * view.k * work.scores.a_bytes + again * keys) / rate)
+    blocks = 1 if tiling.held else -(-view.m // tiling.rows)
+    keys = view.n * view.k * work.scores.b_bytes * (blocks if tiling.score_keys < view.n else 1)
+    values = context.k * context.n * work.context.b_bytes * (blocks if tiling.keys < view.n else 1)
+    return int(view.batch * (view.m * view.k * work.scores.a_bytes + keys + values) / rate)

@@ -304,7 +304,8 @@ class _Lowering:
         return Slots(name, count, size, writers, writer_units, readers, tasks.units("stream"))
 
     def _scale_sums(self) -> None:
-        """Online: before a step adds to the context's sums of its block, these are scaled to the new maximum."""
+        """Online: before a step adds to the context's sums of its block, these are scaled to the new maximum. In os the
+        stream waits, so that no drain does: its results would be in the way of the next stream's."""
         if self.work.online is None:
             raise InternalError("the online form has passes of its own")
         at = np.flatnonzero(self.key_of > 0)
@@ -321,7 +322,7 @@ class _Lowering:
         adds = tasks.drain if tasks.array.dataflow == "os" else tasks.stream
         self.block.edge(positions, adds[before], DONE)
         self.block.edge(positions, self.passes[-1][at], DONE)
-        self.block.edge(adds[at], positions, DONE)
+        self.block.edge(tasks.stream[at], positions, DONE)
 
     def _after(self, before: Int64, at: Int64) -> Int64:
         """Keys right after the context of steps `before` and the softmax of steps `at`: as early as can be, since the

@@ -20,6 +20,7 @@ from accelsim.trace.matmul import matmul_view
 
 Rank = tuple[float, float]
 _NEIGHBOURS = 4  # groups on each side
+_TAKEN = "one of its operators is in another fused group already"
 _LEAST_GAIN = 1 / 256  # of the neighbourhood; less may be lost again beyond it
 
 
@@ -71,7 +72,8 @@ class Chooser:
         for proposal in proposals(groups):
             note = proposal.why_not
             if proposal.fused is not None and not note:
-                note = self._why_apart(proposal, proposal.fused, result)
+                taken = any(result[place] is not groups[place] for place in proposal.places)
+                note = _TAKEN if taken else self._why_apart(proposal, proposal.fused, result)
                 if not note:
                     _replace(result, proposal.places, proposal.fused)
             self._notes[proposal.head] = note
@@ -79,8 +81,6 @@ class Chooser:
 
     def _why_apart(self, proposal: _Proposal, fused: Group, groups: list[Group | None]) -> str:
         """Why its groups do better apart, "" where they do not."""
-        if any(groups[place] is None for place in proposal.places):
-            return "its matmul has an epilogue already"
         key = proposal.rule, fused.signature(self.planner.trace)
         if key not in self._judged:
             self._judged[key] = self._compared(proposal, fused, groups)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 from accelsim.arch.spec import Arch
-from accelsim.compile.attention import AttentionWork, attention_work
+from accelsim.compile.attention import AttentionWork, attention_work, taken_apart
 from accelsim.compile.choose import Choices, Chooser
 from accelsim.compile.fuse import Group, fuse
 from accelsim.compile.lower import Lowering, Work, parts_of
@@ -55,7 +55,7 @@ def compile_program(
     compiler = Compiler(arch, trace, planner, wanted, residency, judge or Judge())
     chosen = compiler.choose()
     unknown_operators(mapping or {}, chosen.groups)
-    return compiler.program(chosen.groups, mapping or {}, chosen.notes, progress)
+    return compiler.whole(chosen, mapping or {}, progress)
 
 
 @dataclass
@@ -69,6 +69,7 @@ class Compiler:
     residency: bool
     judge: Judge
     _works: dict[Hashable, Work] = field(default_factory=dict)
+    _at: Group | None = None  # the group that is being lowered
 
     def choose(self) -> Choices:
         """The groups of the whole trace, fused where that is wanted and wins."""
@@ -77,6 +78,29 @@ class Compiler:
         made = optimizer_groups(self.trace, fusable) if self.fusion.on("optimizer") else ()
         groups = fuse(self.trace, on, fusable, self.planner.folds, made)
         return Chooser(self.planner, self.fusion, lambda some: self.judge.rank(self.program(some))).choose(groups)
+
+    def whole(self, chosen: Choices, mapping: Mapping[int, MappingEntry], progress: Progress | None) -> Program:
+        """The Program of the whole trace. A fusion that won among its neighbours, but has no room beside all that the
+        whole run keeps on chip, is taken apart again, unless it or its tiles were asked for."""
+        groups, notes = chosen.groups, dict(chosen.notes)
+        while True:
+            try:
+                return self.program(groups, mapping, notes, progress)
+            except InputError as mistake:
+                group = self._at
+                if group is None or not (group.before or group.rows) or group.head.id in mapping:
+                    raise
+                rule = group.fired[-1].partition(":")[0]
+                if self.fusion.forced(rule):
+                    raise
+                notes[taken_apart(group)[-1].head.id] = f"{rule}: {mistake.what}"
+                groups = self._without(group, groups)
+
+    def _without(self, group: Group, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+        """The groups with every one that is like `group` taken apart."""
+        work = self._work(group)
+        parts = (taken_apart(each) if self._work(each) is work else (each,) for each in groups)
+        return tuple(part for some in parts for part in some)
 
     def program(
         self,
@@ -94,7 +118,9 @@ class Compiler:
         for index, (group, work) in enumerate(zip(groups, works, strict=True)):
             if progress is not None:
                 progress("compiling", index, len(groups))
+            self._at = group
             lowering.lower(index, group, work)
+        self._at = None
         notes = {"fusion": self.fusion.level, "residency": self.residency, "fused": _fused(groups, self.fusion)}
         return lowering.stamper.finish(lowering.plans, machine.shares, notes)
 

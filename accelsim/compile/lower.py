@@ -19,6 +19,7 @@ from accelsim.compile.mapping_file import MappingEntry, check_entry
 from accelsim.compile.matmul import lower_matmul
 from accelsim.compile.notes import attention_plans, matmul_plan, vector_plan
 from accelsim.compile.place import Placement
+from accelsim.compile.points import MOST_TILES
 from accelsim.compile.program import COUNTERS, OperatorPlan, Program
 from accelsim.compile.rules import Fusion
 from accelsim.compile.score import Judge
@@ -31,7 +32,6 @@ from accelsim.errors import InputError
 from accelsim.hardware.systolic import counts_fit
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 
-MOST_TILES = 2_000_000  # of one operator: some gigabytes of tasks, and a minute
 Progress = Callable[[str, int, int], None]  # what, pieces done, of how many
 
 

@@ -131,12 +131,7 @@ def check_entry(entry: MappingEntry, machines: Sequence[tuple[MatmulWork, Matmul
         if size > total:
             raise InputError(f"tile {name} is larger than the operator's {total}", where=entry.where, value=size)
     if work.whole_rows and entry.tile[1] < view.n:
-        raise InputError(
-            f"the {work.unit} unit at the array's output takes whole rows: tile n must be {view.n}",
-            where=entry.where,
-            value=entry.tile[1],
-            remedy=f"give whole rows, or set special.{work.unit}.attach: scratchpad",
-        )
+        raise _cut_rows(entry, work)
     tiling = Tiling(*entry.tile, entry.order, entry.resident, work.array.dataflow, entry.depth)
     candidate = single_candidate(work, tiling, costs.arrays)
     if not fits(candidate, costs):
@@ -170,18 +165,29 @@ def _machine_of(
     return machines[allowed.index(entry.dataflow)]
 
 
+def _cut_rows(entry: MappingEntry, work: MatmulWork) -> InputError:
+    where = "at the array's output" if work.attached else "after the matmul"
+    apart = f"set special.{work.unit}.attach: scratchpad" if work.attached else "give --rule matmul_layernorm=off"
+    return InputError(
+        f"the {work.unit} unit {where} takes whole rows: tile n must be {work.view.n}",
+        where=entry.where,
+        value=entry.tile[1],
+        remedy=f"give whole rows, or {apart}",
+    )
+
+
 def dump_mapping(program: Program) -> str:
-    """The program's matmul mappings as a mapping file."""
+    """The program's matmul mappings as a mapping file, but for those of fused attention, whose blocks are its own."""
     entries = [
         {
             "operator": plan.op,
             "tile": list(plan.tile),
-            "order": list(plan.order or ()),
+            "order": list(plan.order),
             "dataflow": plan.dataflow,
             "resident": list(plan.resident),
             "depth": list(plan.depth or DEPTH),
         }
         for plan in program.plans
-        if plan.tile is not None
+        if plan.tile is not None and plan.order is not None
     ]
     return yaml.safe_dump(entries, sort_keys=False, default_flow_style=None)

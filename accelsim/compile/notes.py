@@ -43,9 +43,9 @@ def attention_plans(parts: tuple[int, ...], work: AttentionWork, chosen: Attenti
     plans = (OperatorPlan(op, note=note, estimated_cycles=chosen.estimate) for op in parts)
     first, middle, last = plans
     return [
-        replace(_tiled(first, work.scores, tiling.scores(work.scores.view)), op=scores),
+        replace(_tiled(first, work.scores, tiling.scores(work.scores.view)), op=scores, order=None),
         replace(middle, op=softmax, tile_rows=tiling.rows, passes=_names((*passes, *more)), unit=work.softmax.unit),
-        replace(_tiled(last, work.context, tiling.context(work.context.view)), op=context),
+        replace(_tiled(last, work.context, tiling.context(work.context.view)), op=context, order=None),
     ]
 
 

@@ -15,6 +15,7 @@ from accelsim.hardware.systolic import ArrayParameters
 from accelsim.trace.matmul import MatmulView
 
 Int64 = NDArray[np.int64]
+MOST_TILES = 2_000_000  # of one operator: some gigabytes of tasks, and a minute
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class OperatorPlan:
     op: int
     fused_into: int | None = None
     tile: tuple[int, int, int] | None = None  # tm, tn, tk of a matmul
-    order: tuple[str, ...] | None = None  # outer to inner
+    order: tuple[str, ...] | None = None  # outer to inner; None where matmuls take turns block by block
     dataflow: str | None = None
     tile_rows: int | None = None  # rows a pass handles, of a row-structured operator
     passes: tuple[str, ...] = ()

@@ -16,8 +16,12 @@ def why_rows_stay_apart(producer: Group | None, group: Group, planner: Planner) 
     """Why `group` cannot take the rows of `producer` from the accumulator, "" if it can."""
     if group.head.kind not in ROW_KINDS or producer is None or producer.head.kind != "matmul" or producer.epilogue:
         return "its input does not come straight from a matmul"
+    if producer.before:
+        return "its input comes from a fused attention"
     if len(group.outputs) > 1 + len(group.epilogue) or not _row_by_row(producer, group, planner.trace):
         return "the matmul's rows are not its rows, or something else reads them"
+    if not all(contiguous(out) and elements(out) == elements(group.inputs[0]) for out in group.outputs):
+        return "a result of it does not lie row after row"
     view = matmul_view(producer.head)
     if not all(_follows(item, view, group, planner) for item in group.inputs[1:]):
         return "an operand of it is too large to keep and follows no tile"

@@ -83,6 +83,7 @@ def parse_rules(texts: Iterable[str]) -> dict[str, str]:
         name, equals, mode = (part.strip() for part in text.partition("="))
         if not (name and equals and mode):
             raise InputError("expected NAME=MODE", where="--rule", value=text, remedy=f"as in attention={ALWAYS}")
-        if said.setdefault(name, mode) != mode:
+        if name in said:
             raise InputError("the rule is given twice", where="--rule", value=text)
+        said[name] = mode
     return said

@@ -32,7 +32,7 @@ from accelsim.compile.work import ROW_KINDS
 from accelsim.engine.timeline import Timeline
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 from tests.compile.bank_walk import slot_bytes
-from tests.compile.machines import groups_of, placement_of
+from tests.compile.machines import Rules, groups_of, placement_of
 from tests.compile.views import in_even_steps, request_bytes, view_elements
 
 Int64 = NDArray[np.int64]
@@ -48,11 +48,12 @@ class Checker:
     trace: Trace
     program: Program
     timeline: Timeline
+    rules: Rules = None
 
     def __post_init__(self) -> None:
         fusion, residency = self.program.notes["fusion"], self.program.notes["residency"]
-        self.groups = groups_of(self.trace, self.arch, fusion, residency)
-        self.placement = placement_of(self.trace, self.arch, fusion, residency)
+        self.groups = groups_of(self.trace, self.arch, fusion, residency, self.rules)
+        self.placement = placement_of(self.trace, self.arch, fusion, residency, self.rules)
         self.ready: dict[int, Int64] = {}  # tensor -> cycle at which each element is where readers look for it
         self.reads = 0  # reads checked: a check of nothing is no check
 
@@ -427,6 +428,6 @@ class _VectorTiles(_Tiles):
                     self.checker.expect_ready(view.tensor, self.elements_of(position, load), load)
 
 
-def check(arch: Arch, trace: Trace, program: Program, timeline: Timeline) -> int:
+def check(arch: Arch, trace: Trace, program: Program, timeline: Timeline, rules: Rules = None) -> int:
     """Check a whole run; the number of reads that were compared."""
-    return Checker(arch, trace, program, timeline).check()
+    return Checker(arch, trace, program, timeline, rules).check()

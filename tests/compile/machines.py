@@ -59,12 +59,20 @@ def bert_tiny() -> Trace:
     return shipped_trace("bert_tiny_fwd_b1_s128")
 
 
-def groups_of(trace: Trace, arch: Arch, fusion: str = "elementwise", residency: bool = True) -> tuple[Group, ...]:
-    return Compiler(arch, trace, Planner(trace, arch, {}), fusion_of(fusion), residency, Judge()).choose().groups
+Rules = Mapping[str, str] | None
 
 
-def placement_of(trace: Trace, arch: Arch, fusion: str = "elementwise", residency: bool = True) -> Placement:
-    groups, planner = groups_of(trace, arch, fusion, residency), Planner(trace, arch, {})
+def groups_of(
+    trace: Trace, arch: Arch, fusion: str = "elementwise", residency: bool = True, rules: Rules = None
+) -> tuple[Group, ...]:
+    planner = Planner(trace, arch, {})
+    return Compiler(arch, trace, planner, fusion_of(fusion, rules), residency, Judge()).choose().groups
+
+
+def placement_of(
+    trace: Trace, arch: Arch, fusion: str = "elementwise", residency: bool = True, rules: Rules = None
+) -> Placement:
+    groups, planner = groups_of(trace, arch, fusion, residency, rules), Planner(trace, arch, {})
     on_host = [group for group in groups if planner.work(group).unit == HOST_UNIT]
     off_chip = frozenset(view.tensor for group in on_host for view in (*group.inputs, *group.outputs))
     return place(groups, trace, arch, residency, off_chip)

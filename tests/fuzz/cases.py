@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from accelsim.compile.rules import LEVELS, MODES, RULES
 from accelsim.measure.metrics import list_metrics
 from tests.fuzz import damage, machines, traces
 from tests.fuzz.values import JUNK, size
@@ -74,13 +75,26 @@ def _gemm_options(choose: random.Random) -> tuple[str, ...]:
 
 def _plan_options(choose: random.Random) -> tuple[str, ...]:
     options: tuple[str, ...] = ()
+    if choose.random() < 0.6:
+        options += ("--fusion", choose.choice(LEVELS))
     if choose.random() < 0.3:
-        options += ("--fusion", choose.choice(("none", "elementwise")))
+        options += tuple(word for _ in range(choose.randint(1, 2)) for word in ("--rule", _rule(choose)))
     if choose.random() < 0.3:
         options += ("--residency", choose.choice(("on", "off")))
     if choose.random() < 0.1:
         options += ("--layers", choose.choice(("0:1", "0:2", "1:2", "2:9")))
     return options
+
+
+def _rule(choose: random.Random) -> str:
+    """What is said of a fusion rule; sometimes what it does not take."""
+    name = choose.choice(("attention", "attention", "matmul_layernorm", "array_output", *RULES))
+    mode = choose.choice((*MODES, *RULES[name].forms, *RULES[name].forms))
+    if choose.random() < 0.1:
+        return choose.choice(
+            (f"{name}", f"{name}=", f"={mode}", f"{name}s={mode}", f"{name}={mode}ly", "", "=", "é=on")
+        )
+    return f"{name}={mode}"
 
 
 QUICK = ("--set", "dram.model=bandwidth")  # for what would take hours, command by command
@@ -220,9 +234,11 @@ def _matmul_list(choose: random.Random) -> Drawn:
 
 WORDS = (
     "simulate", "gemm", "list", "show", "explain", "schema", "arch", "traces", "metrics", "trace", "program", "-h",
-    "--arch", "--trace", "--set", "--layers", "--fusion", "--residency", "--mapping", "--engine", "--batch", "--dtype",
-    "--out-dtype", "--resident", "--csv", "--operators", "tpu_like", "bert_tiny_fwd_b1_s128", "tpu_lik", "0:1", "1:0",
-    "none", "off", "array.rows=8", "array.rows", "=", "int8", "int9", "a", "b", "7", "0", "-1", "1e3", "", "-", "--",
+    "--arch", "--trace", "--set", "--layers", "--fusion", "--rule", "--residency", "--mapping", "--engine", "--batch",
+    "--dtype", "--out-dtype", "--resident", "--csv", "--operators", "tpu_like", "bert_tiny_fwd_b1_s128", "tpu_lik",
+    "0:1",
+    "1:0", "none", "off", "attention", "all", "attention=online", "cast=off", "array.rows=8",
+    "array.rows", "=", "int8", "int9", "a", "b", "7", "0", "-1", "1e3", "", "-", "--",
     "utilization", "operators[3].cycles", "units.*", "\ud800", "é", "*", "no/such/file", ".", "/dev/null", "x" * 5000,
 )  # fmt: skip
 

@@ -213,6 +213,34 @@ def _broadcast(d: _Drawer, shape: Shape) -> Operand:
     return whole(d.choose.choice(same) if same and d.odds(0.7) else d.fresh(shape))
 
 
+def _attention(d: _Drawer) -> None:
+    """Scores, sometimes scaled and masked, softmax, sometimes cast, and context; sometimes with a reader too many."""
+    batch, m, n, width = d.choose.choice((1, 2, 3)), *(size(d.choose, d.huge) for _ in range(3))
+    q, k, v = (d.fresh((batch, side, width), "int8") for side in (m, n, n))
+    x = d.result((batch, m, n), "bf16")
+    d.op("matmul", [q, Operand(k.id, (batch, width, n), (n * width, 1, width))], [x])
+    if d.odds(0.5):
+        mask, y = _broadcast(d, x.shape), d.result(x.shape, "bf16")
+        d.op("elementwise", [x, mask], [y], attributes={"function": "add", "arity": 2})
+        x = y
+    p = d.result(x.shape, "bf16")
+    d.op("softmax", [x], [p], attributes={"axis": -1})
+    p8 = d.result(x.shape, "int8")
+    d.op("cast", [p], [p8], attributes={"from": "bf16", "to": "int8"})
+    d.op("matmul", [p8, v], [d.result((batch, m, width), d.choose.choice(MATMUL_DTYPES))])
+
+
+def _matmul_layernorm(d: _Drawer) -> None:
+    """A matmul, and a LayerNorm on its result with what it was read from beside it."""
+    m, n, k = (size(d.choose, d.huge) for _ in range(3))
+    y, z = d.result((m, n), "bf16"), d.result((m, n), "bf16")
+    d.op("matmul", [d.fresh((m, k), "int8"), d.fresh((k, n), "int8")], [y])
+    d.op("elementwise", [y, _broadcast(d, y.shape)], [z], attributes={"function": "add", "arity": 2})
+    parameters = [d.fresh((n,)) for _ in range(d.choose.choice((0, 2)))]
+    kept = [d.result((m,)) for _ in range(d.choose.choice((0, 0, 2)))]
+    d.op("layernorm", [z, *parameters], [d.result((m, n)), *kept], attributes={"axis": -1, "eps": 1e-5})
+
+
 def _reduce(d: _Drawer) -> None:
     x = d.view(d.any(1))
     rank = len(x.shape)
@@ -282,6 +310,6 @@ def _diamond(d: _Drawer) -> None:
 
 _STEPS: Sequence[Callable[[_Drawer], None]] = (
     _matmul, _matmul, _matmul, _softmax, _layernorm, _unary, _dropout, _elementwise, _elementwise, _reduce, _gather,
-    _transpose, _cast, _cast, _diamond,
+    _transpose, _cast, _cast, _diamond, _attention, _attention, _matmul_layernorm,
 )  # fmt: skip
 _RARE = (_loss, _scatter_add, _optimizer, _collective)  # what no shipped machine computes
