@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
+    PlainValidator,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -46,17 +47,30 @@ MAPPING_FIELDS = ("Ro", "Ra", "Bg", "Ba", "Co", "Ch")
 Dataflow = Literal["ws", "os", "is"]
 
 
-def _dataflows(value: Any) -> Any:
-    """One dataflow, or a list of some, each once."""
-    flows = value if isinstance(value, list) else [value]
-    if not flows or not all(isinstance(flow, str) and flow in get_args(Dataflow) for flow in flows):
-        raise refusal("expected one of ws, os, is, or a list of some of them")
-    if len(set(flows)) < len(flows):
+DATAFLOWS: tuple[Dataflow, ...] = get_args(Dataflow)
+_DATAFLOW_EXPECTED = f"one of {', '.join(DATAFLOWS)}, or a list of some of them, such as [ws, os]"
+
+
+def _dataflow_choice(value: Any) -> Dataflow | list[Dataflow]:
+    """One dataflow, or some, each once. Refuses everything else."""
+    listed = value if isinstance(value, list) else [value]
+    if not listed or any(each not in DATAFLOWS for each in listed):
+        raise refusal(f"expected {_DATAFLOW_EXPECTED}")
+    if len(set(listed)) < len(listed):
         raise refusal("names a dataflow twice", remedy="list each once")
-    return value
+    chosen: Dataflow | list[Dataflow] = value
+    return chosen
 
 
-DataflowChoice = Annotated[Dataflow | list[Dataflow], BeforeValidator(_dataflows)]
+_ONE_DATAFLOW = {"type": "string", "enum": list(DATAFLOWS)}
+_DATAFLOW_SCHEMA = {
+    "anyOf": [_ONE_DATAFLOW, {"type": "array", "items": _ONE_DATAFLOW, "minItems": 1, "uniqueItems": True}]
+}
+DataflowChoice = Annotated[
+    Dataflow | list[Dataflow],
+    PlainValidator(_dataflow_choice),
+    WithJsonSchema(_DATAFLOW_SCHEMA, mode="validation"),
+]
 
 
 class Section(BaseModel):
@@ -74,7 +88,7 @@ class Array(Section):
     dataflow: DataflowChoice = text(
         "ws",
         about="what stays in the array: weights, outputs or inputs; a list where each matmul may take its own",
-        expected="one of ws, os, is, or a list of some of them, such as [ws, os]",
+        expected=_DATAFLOW_EXPECTED,
     )
     weight_double_buffer: bool = text(True, about="shadow registers: the next weights shift in under the stream")
     output_double_buffer: bool = text(True, about="second output registers: results shift out under the next fold")
