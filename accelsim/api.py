@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Result", "compare", "gemm", "load_arch", "load_trace", "simulate"]
 
 Progress = Callable[[str, int, int], None]  # what, pieces done, of how many (0: nobody knows)
+_JUDGED_BY_COMMAND = 4 * 2**20  # bytes of requests whose commands take some hundredths of a second
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,7 +131,7 @@ def compile_trace(
 
 def judge_of(arch: Arch, trace: Trace, optimize: str = "time", refine: int = REFINED) -> Judge:
     """What judges the compiler's choices for this machine and trace: its prices, and the compiled engine, with service
-    times in place of every DRAM command.
+    times in place of every DRAM command where those are many.
 
     Raises InputError for an unknown objective, a number of candidates out of range, or a wrong energy override.
     """
@@ -139,7 +140,7 @@ def judge_of(arch: Arch, trace: Trace, optimize: str = "time", refine: int = REF
         prices = replace(prices, static=0.0)
 
     def score(program: Program) -> Score:
-        cycles = run(_by_pattern(program)).total
+        cycles = run(_by_pattern(program), name=trace.name).total
         return Score(cycles, energy_alone(program, cycles, prices, trace))
 
     return Judge(optimize, prices, score, check_refine(refine))
@@ -147,7 +148,7 @@ def judge_of(arch: Arch, trace: Trace, optimize: str = "time", refine: int = REF
 
 def _by_pattern(program: Program) -> Program:
     memory = program.memory
-    if memory.model != "command":
+    if memory.model != "command" or int(program.request_bytes[program.is_memory].sum()) <= _JUDGED_BY_COMMAND:
         return program
     latency = memory.latency_cycles + memory.issue_cycles
     return replace(program, memory=replace(memory, model="pattern", latency_cycles=latency, issue_cycles=0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -48,11 +49,16 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
     return subprocess.run(line, shell=True, cwd=folder, env=everything, capture_output=True, text=True, check=False)
 
 
+def complaints(stderr: str) -> list[str]:
+    """Lines that are no progress, which a run tells when it takes over a second."""
+    return [line for line in stderr.splitlines() if not re.match("compiling|running|measuring", line)]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 @pytest.mark.parametrize("command", ["list metrics 1>&-", "gemm 8 8 8 1>&-", "explain utilization 1>&- 2>&-"])
 def test_closed_output_is_no_error(command: str, tmp_path: Path) -> None:
     done = shell(command, tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, complaints(done.stderr)) == (0, [])
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
@@ -60,7 +66,7 @@ def test_closed_output_is_no_error(command: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["show arch ./machine.yaml", "gemm 8 8 8 --arch ./machine.yaml"])
 def test_name_that_stdout_cannot_write_is_escaped(command: str, encoding: str, tmp_path: Path) -> None:
     done = shell(f"{command} | cat -v", tmp_path, PYTHONIOENCODING=encoding)
-    assert done.stderr == ""
+    assert complaints(done.stderr) == []
     assert r"\x1b[31m\ud800" in done.stdout
     assert "^[" not in done.stdout
     as_escape = encoding == "latin-1" or (encoding == "ascii" and command.startswith("gemm"))  # click has no ascii

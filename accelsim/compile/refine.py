@@ -18,6 +18,7 @@ from accelsim.compile.work import MatmulWork
 from accelsim.trace.model import Trace
 
 AS_GOOD = 1.005  # of the best: then the other metric decides
+WORTH = 1 / 32  # of the heuristic's time: what is gained alone has to be more, since neighbours are not seen
 NEAR_BOUND = 1.01  # of what no mapping goes below: then no more candidates are tried
 TRUSTED = 1.03  # of the estimate: where the best one takes no longer, others would take longer
 MISSED = 1.1  # of the estimate: where even the best one takes longer, twice as many are tried
@@ -57,7 +58,7 @@ def refined(
     rivals: what the result must not be worse than, the heuristic choice first. Candidates that differ in their `form`
     are simulated: the rivals and, where the heuristic one is not estimated to be as good, the best by estimate always,
     others until `_enough`. Of those about as good as the best the one with the better other metric is taken, then the
-    first by estimate, but none worse than a rival.
+    first by estimate, but none worse than a rival; for time the heuristic choice unless another gains `WORTH` of it.
     """
     first = rivals[0] if rivals[0].as_good_as(ranked[0]) else ranked[0]
     tried: dict[Hashable, Simulated] = {}
@@ -87,7 +88,10 @@ def _best(tried: Sequence[Simulated], rivals: Sequence[Simulated], objective: st
     def rank(each: Simulated) -> tuple[float, float]:
         return each.score.rank(objective)
 
-    limit = min([AS_GOOD * min(rank(each)[0] for each in tried), *(rank(each)[0] for each in rivals)])
+    best = min(rank(each)[0] for each in tried)
+    if objective == "time" and best >= (1 - WORTH) * rank(rivals[0])[0]:
+        return rivals[0]
+    limit = min([AS_GOOD * best, *(rank(each)[0] for each in rivals)])
     return min((each for each in tried if rank(each)[0] <= limit), key=lambda each: rank(each)[1])
 
 

