@@ -270,10 +270,26 @@ def test_show_program_writes_a_mapping_that_gives_the_same_run(capsys: Capture, 
     path = str(tmp_path / "mapping.yaml")
     text = output_of(capsys, "show", "program", "--trace", TINY, "--mapping-out", path)
     assert re.search(r"computed with \d+", text)
-    assert re.search(r"^ *id +layer +kind +tile +loops +dataflow +", text, re.M)
-    assert re.search(r"matmul +\d+x\d+x\d+ +[mnk] [mnk] [mnk] {2,}ws +[\d,]+ +[\d,]+ ", text)
+    assert re.search(r"^ *id +layer +kind +tile +loops +dataflow +depth +bound +estimate +alone +of bound ", text, re.M)
+    cycles = r"[\d,]+ +[\d,]+ +([\d,]+|-) +\d+\.\d\d +[\d,]+ "
+    assert re.search(rf"matmul +\d+x\d+x\d+ +[mnk] [mnk] [mnk] {{2,}}ws +\d \d +{cycles}", text)
     free, given = (result_of(capsys, "simulate", "--trace", TINY, *more) for more in ([], ["--mapping", path]))
     assert given["total"] == free["total"]
+
+
+def test_objective_and_number_of_candidates_are_taken_and_kept(capsys: Capture) -> None:
+    how = ("--set=dram.model=bandwidth", "--optimize", "edp", "--refine", "0")
+    arguments = result_of(capsys, "gemm", "30", "40", "50", *how)["provenance"]["arguments"]
+    assert (arguments["optimize"], arguments["refine"]) == ("edp", 0)
+    assert "ws" in output_of(capsys, "show", "program", "--trace", TINY, "--optimize", "energy", "--refine", "0")
+
+
+def test_options_of_the_mapper_are_those_of_the_compiler() -> None:
+    from accelsim import cli_options
+    from accelsim.compile import score
+
+    for name in ("OBJECTIVES", "REFINED", "MOST_REFINED"):
+        assert getattr(cli_options, name) == getattr(score, name)
 
 
 def test_explain_puts_the_runs_numbers_in(capsys: Capture, tmp_path: Path) -> None:

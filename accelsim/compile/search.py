@@ -67,12 +67,13 @@ class Aim:
     prices: Prices | None = None
     dtypes: tuple[str, str] = ("", "")
 
-    def energy(self, c: Candidates, costs: MatmulCosts, cycles: Float64) -> Float64:
-        """[candidates...] pJ; 0 without prices."""
-        if self.prices is None:
-            return np.zeros(cycles.shape)
-        total: Float64 = moved_pj(c, costs, self.prices, self.dtypes) + cycles * self.prices.static
-        return total
+    def moved(self, c: Candidates, costs: MatmulCosts) -> Float64:
+        """[candidates...] pJ whatever the time, and so at any depth; 0 without prices."""
+        return np.zeros(c.outputs.shape) if self.prices is None else moved_pj(c, costs, self.prices, self.dtypes)
+
+    def energy(self, moved: Float64, cycles: Float64) -> Float64:
+        """[candidates...] pJ in so many cycles."""
+        return moved if self.prices is None else moved + cycles * self.prices.static
 
     def metric(self, cycles: Float64, energy: Float64) -> Float64:
         """What is compared first."""
@@ -243,7 +244,9 @@ class _Block:
         self.tiles = tiles
         self.aim = aim
         cycles = np.broadcast_to(Estimate(c, tiles).least_cycles, feasible.shape)
-        metric = aim.metric(cycles, np.broadcast_to(aim.energy(c, tiles.costs, cycles), feasible.shape))
+        metric = (
+            cycles if aim.objective == "time" else aim.metric(cycles, aim.energy(aim.moved(c, tiles.costs), cycles))
+        )
         self.least = np.where(feasible, metric, np.inf)
         self.bound = float(self.least.min())
 
@@ -268,13 +271,13 @@ class _Block:
         deep = replace(self.c, tm=tm, tn=tn, tk=tk, depth_a=_DEPTH_PAIRS[0], depth_b=_DEPTH_PAIRS[1])
         feasible = np.broadcast_to(fits(deep, costs), (index[0].size, _DEPTH_PAIRS.shape[1]))
         cycles = np.broadcast_to(Estimate(deep, self.tiles.at(deep, index, shape)).cycles, feasible.shape)
-        energy = np.broadcast_to(self.aim.energy(deep, costs, cycles), feasible.shape)
-        return self._first(deep, feasible, cycles, energy, few)
+        return self._first(deep, feasible, cycles, few)
 
-    def _first(
-        self, deep: Candidates, feasible: NDArray[np.bool_], cycles: Float64, energy: Float64, few: int
-    ) -> list[Choice]:
-        keys = [np.broadcast_to(key, cycles.shape) for key in _keys(deep, self.tiles.costs, self.aim, cycles, energy)]
+    def _first(self, deep: Candidates, feasible: NDArray[np.bool_], cycles: Float64, few: int) -> list[Choice]:
+        moved = self.aim.moved(deep, self.tiles.costs)
+        energy = np.broadcast_to(self.aim.energy(moved, cycles), cycles.shape)
+        keys = _keys(deep, self.tiles.costs, self.aim, cycles, moved)
+        keys = [np.broadcast_to(key, cycles.shape) for key in keys]
         tiles, depths = np.nonzero(feasible)
         order = np.lexsort([key[feasible] for key in reversed(keys)])
         firsts = np.sort(np.unique(tiles[order], return_index=True)[1])[:few] if few > 1 else (0,)
@@ -289,11 +292,12 @@ class _Block:
         return found
 
 
-def _keys(c: Candidates, costs: MatmulCosts, aim: Aim, cycles: Float64, energy: Float64) -> list[NDArray[Any]]:
+def _keys(c: Candidates, costs: MatmulCosts, aim: Aim, cycles: Float64, moved: Float64) -> list[NDArray[Any]]:
     """What candidates are ranked by, first things first: the metric and the other one in steps, what they keep others
-    from, tiles, buffers, and the metric itself."""
-    metric = aim.metric(cycles, energy)
-    second = cycles if aim.objective != "time" else energy if aim.prices else traffic_bytes(c, costs)[0] + 1
+    from, tiles, buffers, and the metric itself. Of equal times static energy is equal too: what is moved decides."""
+    metric = aim.metric(cycles, aim.energy(moved, cycles))
+    saved = moved if aim.prices else traffic_bytes(c, costs)[0] + 1
+    second = saved if aim.objective == "time" else cycles
     steps = [np.ceil(np.log2(value) * STEPS) for value in (metric, second)]
     return [*steps, _hindrance(c, costs), _tiles(c), buffer_bytes(c, costs), metric]
 
@@ -302,6 +306,6 @@ def choice_of(tiling: Tiling, space: Space, aim: Aim) -> Choice:
     """A given mapping with its estimate."""
     c, costs = single_candidate(with_dataflow(space.work, tiling.dataflow), tiling, space.costs.arrays), space.costs
     cycles = np.asarray(estimate_cycles(c, costs), np.float64)
-    energy = aim.energy(c, costs, cycles)
-    rank = tuple(float(key) for key in _keys(c, costs, aim, cycles, energy))
-    return Choice(tiling, float(cycles), float(energy), rank)
+    moved = aim.moved(c, costs)
+    rank = tuple(float(key) for key in _keys(c, costs, aim, cycles, moved))
+    return Choice(tiling, float(cycles), float(aim.energy(moved, cycles)), rank)

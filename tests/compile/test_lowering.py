@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -381,3 +381,15 @@ def test_transposed_operands_are_fetched_as_they_lie() -> None:
         assert result.program is not None
         assert result.timeline is not None
         assert check(arch, trace, result.program, result.timeline) > 0
+
+
+@pytest.mark.parametrize("flows", [("ws", "os"), ("os", "ws"), ("is", "os"), ("ws", "is")])
+def test_array_is_empty_before_it_changes_its_dataflow(flows: tuple[str, str]) -> None:
+    trace = independent(["int8"] * 2)
+    tiles = {op: replace(entry((4, 4, 4), operator=op)[op], dataflow=flow) for op, flow in enumerate(flows)}
+    program = compile_program(small(array__dataflow=["ws", "os", "is"]), trace, mapping=tiles)
+    assert [plan.dataflow for plan in program.plans] == list(flows)
+    timeline = run(program)
+    on_array = np.isin(program.kind, (WEIGHTS, STREAM, DRAIN) if flows[0] == "os" else (WEIGHTS, STREAM))
+    first, second = (np.flatnonzero(on_array & (program.op == op)) for op in (0, 1))
+    assert timeline.start[second].min() >= timeline.done[first].max()

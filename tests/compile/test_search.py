@@ -46,7 +46,7 @@ def exhaustive(work: MatmulWork, costs: MatmulCosts, aim: Aim) -> float:
     for order, held in product(ORDERS, ("", "a", "b", "ab")):
         c = Candidates(work, tm, tn, tk, order, frozenset(held), costs.arrays, a, b)
         cycles = estimate_cycles(c, costs)
-        metric = np.where(fits(c, costs), aim.metric(cycles, aim.energy(c, costs, cycles)), np.inf)
+        metric = np.where(fits(c, costs), aim.metric(cycles, aim.energy(aim.moved(c, costs), cycles)), np.inf)
         best = min(best, float(metric.min()))
     return best
 
