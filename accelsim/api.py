@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
 from pathlib import Path
@@ -91,7 +91,7 @@ def simulate(
     machine = arch if isinstance(arch, Arch) else load_arch(arch)
     work = trace if isinstance(trace, Trace) else load_trace(trace)
     if layers is not None:
-        work = slice_layers(work, *parse_layers(_text("layers", layers)))
+        work = slice_layers(work, *parse_layers(_text("layers", layers, "write first:last, as in '0:2'")))
     keep = _switch("residency", residency)
     judge = judge_of(machine, work, optimize, refine)  # a wrong energy override is told before anything runs
     tell = progress or _silent
@@ -186,9 +186,12 @@ def compare(
     """
     from accelsim.report.compare import compare as compared
 
-    found = [_result(each, f"results[{position}]") for position, each in enumerate(results)]
+    given = _listed("results", results)
+    found = [_result(each, f"results[{position}]") for position, each in enumerate(given)]
     if names is None:
-        names = [_called(each, result) for each, result in zip(results, found, strict=True)]
+        names = [_called(each, result) for each, result in zip(given, found, strict=True)]
+    else:
+        names = [_text(f"names[{position}]", name) for position, name in enumerate(_listed("names", names))]
     return compared(names, found)
 
 
@@ -219,10 +222,17 @@ def _switch(name: str, value: object) -> bool:
     return found
 
 
-def _text(name: str, value: object) -> str:
+def _text(name: str, value: object, remedy: str | None = None) -> str:
     if not isinstance(value, str):
-        raise InputError("not a text", where=name, value=value, remedy="write first:last, as in '0:2'")
+        raise InputError("not a text", where=name, value=value, remedy=remedy)
     return value
+
+
+def _listed(name: str, value: object) -> list[Any]:
+    """What is several of something, as a list; one text or one mapping is not."""
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise InputError("not a list", where=name, value=value, remedy="give several in a list, as in [first, second]")
+    return list(value)
 
 
 def _entries(mapping: object) -> Mapping[int, MappingEntry] | None:

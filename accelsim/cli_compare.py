@@ -65,7 +65,7 @@ def compare(
     from accelsim.arch.spec import Arch
     from accelsim.compile.rules import parse_rules
 
-    check_outputs(json=json_path)
+    check_outputs([trace_name, plan["mapping"], *(_COMMA.split(each)[0] for each in subjects)], json=json_path)
     given = [_read(subject, settings) for subject in subjects]
     if any(isinstance(each, Arch) for each in given):
         work: Trace | str = load_work(trace_name)

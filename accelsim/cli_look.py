@@ -114,7 +114,7 @@ def show_program(
     """What the compiler chooses for each operator: tile, loop order, what is fused, what stays on chip."""
     from accelsim.arch import load_arch, parse_settings
 
-    check_outputs(**{"mapping-out": mapping_out})
+    check_outputs([arch_name, trace_name, plan["mapping"]], **{"mapping-out": mapping_out})
     arch, trace = load_arch(arch_name, parse_settings(settings)), load_work(trace_name, layers)
     from accelsim.api import compile_trace, judge_of
     from accelsim.compile import dump_mapping

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,11 +155,14 @@ def load_work(name: str, layers: str | None = None) -> Trace:
     return trace if layers is None else slice_layers(trace, *parse_layers(layers))
 
 
-def check_outputs(**paths: str | None) -> None:
-    """Raise InputError, before anything runs, when an output cannot be written or two are the same file.
+def check_outputs(reads: Iterable[str | None] = (), **paths: str | None) -> None:
+    """Raise InputError, before anything runs, when an output cannot be written, is one of the files that the command
+    `reads`, or two are the same file.
 
-    `paths` maps an option's name without dashes to its value; None is no file, nor is `-`, which only --json takes.
+    `reads` may hold names of what is shipped. `paths` maps an option's name without dashes to its value; None is no
+    file, nor is `-`, which only --json takes.
     """
+    read = {Path(path).resolve() for path in reads if path and isfile(path)}
     seen: dict[Path, str] = {}
     for option, path in paths.items():
         if path is None or (path == "-" and option == "json"):
@@ -166,6 +170,9 @@ def check_outputs(**paths: str | None) -> None:
         if path == "-":
             raise InputError("only --json writes to stdout", where=f"--{option}", value=path, remedy="name a file")
         check_writable(path)
+        if Path(path).resolve() in read:
+            what = "the file is read by this command, and would be lost"
+            raise InputError(what, where=f"--{option}", value=path, remedy="write to another")
         first = seen.setdefault(Path(path).resolve(), option)
         if first != option:
             raise InputError(f"--{first} and --{option} name one file", value=path, remedy="give each its own")

@@ -49,7 +49,7 @@ def simulate(
     """
     from accelsim.arch import load_arch, parse_settings
 
-    check_outputs(json=json_path, timeline=timeline_path)
+    check_outputs([arch_name, trace_name, plan["mapping"]], json=json_path, timeline=timeline_path)
     machine = load_arch(arch_name, parse_settings(settings))
     work = load_work(trace_name)
     plan["residency"] = plan["residency"] == "on"
@@ -99,7 +99,7 @@ def gemm(
     from accelsim.arch import load_arch, parse_settings
 
     how = {name: options.pop(name) for name in ("engine", "optimize", "refine")}
-    check_outputs(json=json_path, timeline=timeline_path)
+    check_outputs([arch_name, csv_path], json=json_path, timeline=timeline_path)
     machine = load_arch(arch_name, parse_settings(settings))
     work = _matmuls((m, n, k), csv_path, **options)
     from accelsim import api

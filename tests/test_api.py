@@ -31,6 +31,42 @@ def test_an_option_of_the_wrong_kind_is_refused_by_name(option: str, value: Any)
         accelsim.simulate("tpu_like", "bert_tiny_fwd_b1_s128", **{option: value})
 
 
+@pytest.fixture(scope="module")
+def run() -> accelsim.Result:
+    return accelsim.gemm("gemmini_16", 16, 16, 16)
+
+
+def test_results_and_names_may_come_one_after_another(run: accelsim.Result) -> None:
+    listed = accelsim.compare([run, run], ["first", "second"])
+    assert accelsim.compare(iter([run, run]), iter(["first", "second"])).to_json() == listed.to_json()
+
+
+@pytest.mark.parametrize("results", [None, 3, "ab.json", {"format": "accelsim-result/1"}, "run"])
+def test_what_is_no_list_of_results_is_refused(run: accelsim.Result, results: Any) -> None:
+    with pytest.raises(accelsim.InputError, match="results: not a list"):
+        accelsim.compare(run if results == "run" else results)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (3, "names: not a list"),
+        ("ab", "names: not a list"),
+        ([1, 2], "0.: not a text"),
+        (["a", None], "1.: not a text"),
+    ],
+)
+def test_names_that_are_none_are_refused(run: accelsim.Result, names: Any, message: str) -> None:
+    with pytest.raises(accelsim.InputError, match=message):
+        accelsim.compare([run, run], names)
+
+
+@pytest.mark.parametrize("width", [0, -1, 5, "80", None, 80.0, True])
+def test_a_comparison_in_no_width_is_refused(run: accelsim.Result, width: Any) -> None:
+    with pytest.raises(accelsim.InputError, match="width: not a number of characters"):
+        accelsim.compare([run, run]).text(width)
+
+
 @pytest.mark.parametrize(
     ("table", "indices", "out", "axis", "read_bytes"),
     [

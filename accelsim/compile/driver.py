@@ -18,7 +18,7 @@ from accelsim.compile.plan import Planner
 from accelsim.compile.program import Program
 from accelsim.compile.recipes import Recipes, parse_recipes
 from accelsim.compile.regions import optimizer_groups
-from accelsim.compile.rules import Fusion, fusion_of
+from accelsim.compile.rules import Fusion, check_forced, fusion_of
 from accelsim.compile.score import Judge
 from accelsim.compile.shares import scratchpad_shares
 from accelsim.compile.work import HOST_UNIT
@@ -51,6 +51,7 @@ def compile_program(
     if not trace.ops:
         raise InputError("the trace has no operators", where=trace.name, remedy="nothing can be simulated")
     wanted = fusion_of(fusion, rules)
+    check_forced(wanted, arch)
     planner = Planner(trace, arch, _recipes(arch))
     compiler = Compiler(arch, trace, planner, wanted, residency, judge or Judge())
     chosen = compiler.choose()

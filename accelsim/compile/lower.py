@@ -108,7 +108,8 @@ class Lowering:
 
             chosen = choose_attention(self.machine, work, ports, free, forms, rank)
             if chosen is None:
-                raise _no_block(group, forms, work, free)
+                asked = self.fusion.attention_forms
+                raise _no_block(group, forms, work, free) if forms else _no_form(group, asked, work)
             self._attentions[key] = chosen
         return self._attentions[key]
 
@@ -221,14 +222,17 @@ class Lowering:
         }
 
 
+def _no_form(group: Group, asked: tuple[str, ...], work: AttentionWork) -> InputError:
+    why = f"possible here: {', '.join(work.forms)}" if work.forms else "nothing on chip computes its softmax"
+    return InputError(
+        f"attention {group.head.id} '{group.head.name}' cannot run block by block in the form asked for ({why})",
+        where=f"operator {group.head.id}",
+        value=" or ".join(asked),
+        remedy="give --rule attention=auto or off",
+    )
+
+
 def _no_block(group: Group, forms: tuple[str, ...], work: AttentionWork, free: int) -> InputError:
-    if not forms:
-        return InputError(
-            f"attention {group.head.id} '{group.head.name}' cannot run block by block in the form asked for",
-            where=f"operator {group.head.id}",
-            value=", ".join(work.forms) or "no form is possible: nothing on chip computes its softmax",
-            remedy="give --rule attention=auto or off",
-        )
     return InputError(
         f"no block of attention {group.head.id} '{group.head.name}' fits {free} bytes of free scratchpad and the "
         f"accumulator in the form {' or '.join(forms)} (possible here: {', '.join(work.forms)})",

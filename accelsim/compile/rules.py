@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from accelsim.arch.spec import Arch
 from accelsim.compile.attention import FORMS
+from accelsim.compile.work import ARRAY_OUTPUT
 from accelsim.errors import InputError
 
 LEVELS = ("none", "elementwise", "attention", "all")
@@ -35,6 +37,9 @@ RULES: Mapping[str, Rule] = {
 """In `auto` those that can lose (array_output, attention, matmul_layernorm) are run both ways, and kept if they win."""
 
 
+_ON_VECTOR = ("activation", "matmul_layernorm")
+
+
 @dataclass(frozen=True)
 class Fusion:
     """The mode of each rule."""
@@ -59,21 +64,38 @@ class Fusion:
 def fusion_of(level: str, said: Mapping[str, str] | None = None) -> Fusion:
     """The level's rules, with what the user said of single ones, rule -> off, auto, always or a form.
 
-    Raises InputError for an unknown level, rule or word.
+    Raises InputError for an unknown level, rule or word, and for rules that are no mapping.
     """
-    if level not in LEVELS:
+    if not isinstance(level, str) or level not in LEVELS:
         raise InputError("unknown fusion level", where="--fusion", value=level, remedy=f"use {', '.join(LEVELS)}")
     modes = {name: AUTO if LEVELS.index(level) >= LEVELS.index(rule.level) else OFF for name, rule in RULES.items()}
+    if said is not None and not isinstance(said, Mapping):
+        example = f"give modes by name, as in {{'attention': '{ALWAYS}'}}"
+        raise InputError("not a mapping", where="rules", value=said, remedy=example)
     for name, mode in (said or {}).items():
         if name not in RULES:
             raise InputError("unknown fusion rule", where="--rule", value=name, remedy=f"use {', '.join(RULES)}")
         words = (*MODES, *RULES[name].forms)
-        if mode not in words:
+        if not isinstance(mode, str) or mode not in words:
             raise InputError(
                 f"unknown word for rule {name}", where="--rule", value=mode, remedy=f"use {', '.join(words)}"
             )
         modes[name] = mode
     return Fusion(level, modes)
+
+
+def check_forced(fusion: Fusion, arch: Arch) -> None:
+    """Raise InputError for a rule of the vector unit that is wanted wherever it can be, on a machine without one."""
+    for rule in _ON_VECTOR:
+        attached = any(kind == "gelu" and unit.attach == ARRAY_OUTPUT for kind, unit in arch.special_units.items())
+        held = arch.vector is not None or (rule == "activation" and attached)
+        if fusion.forced(rule) and not held:
+            raise InputError(
+                f"{arch.name} has no vector unit to compute what the rule fuses",
+                where="--rule",
+                value=f"{rule}={fusion.modes[rule]}",
+                remedy=f"give {rule}={AUTO}",
+            )
 
 
 def parse_rules(texts: Iterable[str]) -> dict[str, str]:

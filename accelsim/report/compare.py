@@ -14,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from accelsim.errors import InputError
 from accelsim.measure.comparison import compare_results
 from accelsim.measure.result import Result
 from accelsim.report.compare_rows import Row, Section, difference_rows, is_open, sections, total_rows
@@ -27,6 +28,7 @@ DIFFERENT_WORK = "the runs did different work: ratios compare machine and work t
 _LABEL, _RATIO = 19, 6
 _NARROWEST, _WIDEST = 7, 13  # of a value
 _FEWEST_KEYS = 5
+_LEAST_WIDTH = 20
 _BEST, _OPEN = "*", "~"
 _OPEN_NOTE = f"{_OPEN} the ranges of the sources leave open which of the two is lower"
 
@@ -46,7 +48,10 @@ class Comparison:
         return json.dumps(self.data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def text(self, width: int = WIDTH) -> str:
-        """What `show` prints, without colour, in lines of `width` characters."""
+        """What `show` prints, without colour, in lines of `width` characters. Raises InputError for too few of them."""
+        if type(width) is not int or width < _LEAST_WIDTH:
+            what = f"not a number of characters from {_LEAST_WIDTH} on"
+            raise InputError(what, where="width", value=width, remedy=f"without one it is {WIDTH}")
         stream = StringIO()
         Console(file=stream, width=width, highlight=False, no_color=True).print(render(self, width))
         return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"

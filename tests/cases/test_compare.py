@@ -104,6 +104,8 @@ def test_a_machine_without_an_area_shows_none(capsys: Capture) -> None:
         (["a.json", "b.json", "--fusion", "none"], ["--fusion", "nothing is simulated"]),
         (["tpu_like", "tpu_v1", "--json", "no/such/x.json"], ["no/such/x.json"]),
         (["tpu_like", "-"], ["'-'", "name of a file"]),
+        (["a.json", "b.json", "--json", "./b.json"], ["--json", "is read by this command"]),
+        (["tpu_like", "own.yaml,array.rows=8", "--json", "own.yaml"], ["--json", "is read by this command"]),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_runs(
@@ -114,7 +116,28 @@ def test_what_cannot_be_compared_is_refused_before_anything_runs(
 
     (files / "old.json").write_text('{"format": "accelsim-result/0"}')
     (files / "text.json").write_text("no JSON")
+    (files / "own.yaml").write_text("base: tpu_like.yaml")
     monkeypatch.setattr("accelsim.api.simulate", simulate)
     monkeypatch.chdir(files)
     message = refusal(capsys, "compare", *arguments)
     assert all(part in message for part in parts), message
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("simulate", "--arch", "own.yaml", "--json", "own.yaml"),
+        ("simulate", "--mapping", "map.yaml", "--timeline", "map.yaml"),
+        ("gemm", "--csv", "list.csv", "--json", "list.csv"),
+        ("show", "program", "--mapping", "map.yaml", "--mapping-out", "map.yaml"),
+    ],
+)
+def test_no_output_takes_the_place_of_what_is_read(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    contents = {"own.yaml": "base: tpu_like.yaml", "map.yaml": "[]", "list.csv": "name,M,N,K\nx,8,8,8\n"}
+    for name, text in contents.items():
+        (tmp_path / name).write_text(text)
+    assert "is read by this command" in refusal(capsys, *words)
+    assert contents == {name: (tmp_path / name).read_text() for name in contents}

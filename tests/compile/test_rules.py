@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pytest
 
-from accelsim.compile.rules import ALWAYS, AUTO, LEVELS, OFF, RULES, fusion_of, parse_rules
+from accelsim.arch import load_arch
+from accelsim.compile.rules import ALWAYS, AUTO, LEVELS, OFF, RULES, check_forced, fusion_of, parse_rules
 from accelsim.errors import InputError
 from tests.cases.machines import Capture, refusal
 
@@ -44,6 +47,12 @@ def test_a_form_of_attention_is_the_only_one_to_choose_from() -> None:
     ("level", "said", "message"),
     [
         ("some", {}, r"unknown fusion level; got 'some'; use none, elementwise, attention, all"),
+        (np.array(["all", "none"]), {}, "unknown fusion level"),
+        ("all", ["attention=online"], r"rules: not a mapping; got \['attention=online'\]; give modes by name"),
+        ("all", "attention=online", "rules: not a mapping"),
+        ("all", 0, "rules: not a mapping; got 0"),
+        ("all", (), "rules: not a mapping"),
+        ("all", {"attention": np.array(["off", "auto"])}, "unknown word for rule attention"),
         ("all", {"atention": OFF}, r"unknown fusion rule; got 'atention'; use cast, "),
         (
             "all",
@@ -53,7 +62,7 @@ def test_a_form_of_attention_is_the_only_one_to_choose_from() -> None:
         ("all", {"cast": "online"}, r"unknown word for rule cast; got 'online'; use off, auto, always$"),
     ],
 )
-def test_unknown_words_are_refused(level: str, said: dict[str, str], message: str) -> None:
+def test_unknown_words_are_refused(level: Any, said: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         fusion_of(level, said)
 
@@ -96,3 +105,30 @@ def test_a_rule_that_the_machine_cannot_hold_is_told_in_one_line(capsys: Capture
     words = ("--trace", "bert_tiny_fwd_b1_s128", "--arch", "gemmini_16", "--layers", "0:1")
     said = refusal(capsys, "simulate", *words, "--rule", "attention=always", "--set", "scratchpad.capacity_kib=4")
     assert "no block of attention" in said
+
+
+@pytest.mark.parametrize("rule", ["activation", "matmul_layernorm"])
+def test_a_rule_that_needs_a_vector_unit_is_refused_on_a_machine_without_one(capsys: Capture, rule: str) -> None:
+    words = ("simulate", "--trace", "bert_tiny_fwd_b1_s128", "--arch", "tpu_like_no_vector", "--rule", f"{rule}=always")
+    said = refusal(capsys, *words)
+    assert f"--rule: tpu_like_no_vector has no vector unit to compute what the rule fuses; got '{rule}=always'" in said
+
+
+def test_an_activation_at_the_arrays_output_needs_no_vector_unit() -> None:
+    gelu = {"elements_per_cycle": 64, "latency": 5, "passes": 1, "attach": "array_output"}
+    arch = load_arch("tpu_like_no_vector", {"special.gelu": gelu})
+    check_forced(fusion_of("none", {"activation": ALWAYS}), arch)
+
+
+@pytest.mark.parametrize(
+    ("arch", "form", "why"),
+    [
+        ("tpu_like_softmax", "online", "(possible here: two_pass, spilled); got 'online'"),
+        ("tpu_like_no_vector", "spilled", "(nothing on chip computes its softmax); got 'spilled'"),
+    ],
+)
+def test_a_form_that_the_machine_lacks_is_told_with_those_that_it_has(
+    capsys: Capture, arch: str, form: str, why: str
+) -> None:
+    words = ("--trace", "bert_tiny_fwd_b1_s128", "--layers", "0:1", "--arch", arch, "--rule", f"attention={form}")
+    assert why in refusal(capsys, "simulate", *words)
