@@ -19,7 +19,7 @@ Int64 = NDArray[np.int64]
 
 DEPTH = (2, 2)  # slots of a and of b for each reader, where nobody asks for another number
 _MOST_ACCUMULATOR_SLOTS = 8  # of an array, beyond what its unfinished sums need
-_NAMES = {"a": ("m", "k"), "b": ("k", "n")}
+NAMES = {"a": ("m", "k"), "b": ("k", "n")}
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Candidates:
 
     def tiles(self, operand: str) -> Int64:
         """Tiles of one batch of the operand."""
-        first, second = _NAMES[operand]
+        first, second = NAMES[operand]
         return self.loops[first] * self.loops[second]
 
     def fetches(self, operand: str) -> Int64:
@@ -153,7 +153,7 @@ class Candidates:
         tiles = self.tiles(operand)
         if operand in self.resident:
             return tiles * self.batches(operand)
-        (other,) = set("mnk") - set(_NAMES[operand])
+        (other,) = set("mnk") - set(NAMES[operand])
         changes = np.ones_like(tiles)
         for name in self.order[self.order.index(other) + 1 :]:
             changes = np.maximum(changes, self.loops[name])
@@ -173,7 +173,7 @@ class Candidates:
         """Different tiles of the operand that the arrays, side by side on as many outputs, read at once: one each where
         the innermost output loop indexes the operand, else one for each of its sweeps that the outputs spread over."""
         trips = self.loops[self.innermost]
-        if self.innermost in _NAMES[operand]:
+        if self.innermost in NAMES[operand]:
             return np.full_like(trips, self.arrays)
         sweeps = np.where(self.arrays % trips == 0, self.arrays // trips, (self.arrays + trips - 2) // trips + 1)
         return np.where(trips % self.arrays == 0, 1, sweeps)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.compile.across import summed
-from accelsim.compile.candidates import Candidates, MatmulCosts, operands, runs_of
+from accelsim.compile.candidates import NAMES, Candidates, MatmulCosts, operands, runs_of
 from accelsim.compile.work import MatmulWork
 from accelsim.hardware import systolic
 from accelsim.hardware.dram.runs import run_cycles
@@ -43,9 +43,12 @@ def traffic_bytes(c: Candidates, costs: MatmulCosts) -> tuple[Int64, int]:
 
 def fetched_bytes(c: Candidates, operand: str, width: int) -> Int64:
     """Useful bytes of all fetches of an operand that is not on chip."""
-    view = c.work.view
-    size = (view.m if operand == "a" else view.n) * view.k * width
-    return c.fetches(operand) // c.tiles(operand) * size
+    return c.fetches(operand) // c.tiles(operand) * _elements(c, operand) * width
+
+
+def _elements(c: Candidates, operand: str) -> int:
+    """Elements of a batch of the operand."""
+    return (c.work.view.m if operand == "a" else c.work.view.n) * c.work.view.k
 
 
 class Tiles:
@@ -168,7 +171,19 @@ class Estimate:
         c, tiles = self.c, self.tiles
         compute = tiles.streamed * c.rounds / c.outputs  # outputs are dealt whole
         found = np.maximum(np.maximum(compute, self._memory()), np.maximum(tiles.drained, tiles.costs.epilogue_cycles))
+        for operand in c.resident & tiles.loads.keys() if tiles.costs.runs is not None else ():
+            found = np.maximum(found, self._first_sweep(operand, compute))
         return np.maximum(found, self._fetched(level2=True)) if tiles.costs.level2 else found
+
+    def _first_sweep(self, operand: str, compute: Float64) -> Float64:
+        """An operand held whole, under an outermost loop that does not index it, is loaded in that loop's first trip;
+        the others are computed after that."""
+        c = self.c
+        if c.order[0] in NAMES[operand] or c.batches(operand) > 1:
+            return np.zeros(c.outputs.shape)
+        loaded = self.tiles.loads[operand] / c.tile(operand) * _elements(c, operand)
+        total: Float64 = loaded + compute * (1 - 1 / c.loops[c.order[0]])
+        return np.where(c.loops[c.order[0]] > 1, total, 0.0)
 
     def _memory(self) -> Float64:
         """Cycles that the DRAM takes for all loads and stores."""
@@ -180,9 +195,9 @@ class Estimate:
         total = np.zeros(c.outputs.shape)
         for operand, cycles in tiles.loads.items():
             if (operand in tiles.costs.level2) is level2:
-                size = (c.work.view.m if operand == "a" else c.work.view.n) * c.work.view.k
                 fetches = c.fetches(operand)
-                total = total + fetches // c.tiles(operand) * size * (cycles / c.tile(operand))
+                moved = fetches // c.tiles(operand) * _elements(c, operand)
+                total = total + moved * (cycles / c.tile(operand))
                 total = total + fetches * tiles.issue if tiles.issue and not level2 else total
         return total
 

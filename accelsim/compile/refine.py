@@ -20,7 +20,7 @@ from accelsim.trace.model import Trace
 AS_GOOD = 1.005  # of the best: then the other metric decides
 WORTH = 1 / 32  # of the heuristic's time: what is gained alone has to be more, since neighbours are not seen
 NEAR_BOUND = 1.01  # of what no mapping goes below: then no more candidates are tried
-TRUSTED = 1.03  # of the estimate: where the best one takes no longer, others would take longer
+TRUSTED = 1.01  # of the estimate: where the best one takes no longer, others would take longer
 MISSED = 1.1  # of the estimate: where even the best one takes longer, twice as many are tried
 FAR_OFF = 1.25  # of the best estimate: what is not simulated
 

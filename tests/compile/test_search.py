@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from math import ceil, log2
 
@@ -98,7 +99,7 @@ def test_a_single_slot_charges_loading_and_computing_in_turn() -> None:
         float(estimate_cycles(single_candidate(work, Tiling(8, 4, 8, ("m", "n", "k"), depth=depth), 1), costs))
         for depth in ((1, 1), (2, 2))
     )
-    load = 8 * 64 / 8 + COSTS.latency + COSTS.issue  # of a tile of a at 8 bytes a cycle: its runs move whole bursts
+    load = 8 * 8 / 8 + COSTS.latency + COSTS.issue  # of a tile of a at 8 bytes a cycle
     assert one >= 8 * (load + 16)  # eight tiles, each streamed in two folds of eight rows
     assert two < 8 * load + 16 < one
 
@@ -123,3 +124,17 @@ def test_heuristic_keeps_two_slots_and_is_never_estimated_better() -> None:
     assert tiling.depth == (2, 2)
     usual, best = choice_of(tiling, space, Aim()), ranked_mappings([space], Aim(), "here")[0]
     assert step(best.metric) <= step(usual.metric)
+
+
+def test_operand_held_whole_is_loaded_before_the_second_sweep() -> None:
+    """Many sweeps of small tiles wait for all of b in the first one; few sweeps compute while it is loaded."""
+    work, costs = work_of(64, 4, 256, 1, "ws"), replace(COSTS, scratchpad_bytes=10**6, load_rate=Fraction(1))
+    many, few = (
+        float(estimate_cycles(single_candidate(work, Tiling(tm, 4, 4, ("m", "n", "k"), frozenset("b")), 1), costs))
+        for tm in (4, 32)
+    )
+    array, b, memory = 64 * 64, 4 * 256, 64 * 256 + 4 * 256 + 64 * 4 / 8
+    assert array < memory <= few < many  # bytes over bandwidth bound both
+    costs = replace(costs, a_on_chip=True)
+    many = float(estimate_cycles(single_candidate(work, Tiling(4, 4, 4, ("m", "n", "k"), frozenset("b")), 1), costs))
+    assert many >= b + array * 15 / 16
