@@ -1,21 +1,25 @@
 """Placement: which tensors stay on chip between operators, by liveness, and where every tensor lies.
 
-Residents are packed from address 0 upwards over the whole run (greedy by traffic saved for each byte and group of
-life, first fit over live ranges), so that the rest of the scratchpad is one free range at any time: tile buffers
-live there. Residents take at most `RESIDENT_SHARE` of the scratchpad, lest tiles become too small to reuse data.
+What is made large is the DRAM traffic saved (`saved_bytes`). Residents are packed from address 0 upwards over the whole
+run (`pack`), so that the rest of the scratchpad is one free range at any time: tile buffers live there. Residents take
+at most `RESIDENT_SHARE` of the scratchpad, lest tiles become too small to reuse data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
+
+import numpy as np
 
 from accelsim.arch.sections import Scratchpad
 from accelsim.arch.spec import Arch
 from accelsim.compile.fuse import Group
+from accelsim.compile.pack import NOWHERE, Items, items_of, pack
 from accelsim.errors import InputError
 from accelsim.hardware.scratchpad import padded_pitch
-from accelsim.trace.model import DTYPE_BYTES, Tensor, Trace
+from accelsim.trace.model import DTYPE_BYTES, Operand, Tensor, Trace
 
 RESIDENT_SHARE = 0.5
 _ALIGN = 64  # bytes; keeps every on-chip tensor on a bank line of the shipped machines
@@ -49,11 +53,14 @@ class Placement:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class Candidate:
+    """A tensor that may or must stay on chip, from group `first` to group `last`."""
+
     tensor: Tensor
     first: int
     last: int
-    readers: int
+    readers: int  # groups that read it
+    saved_bytes: int  # of DRAM traffic, by staying on chip
     required: bool
 
     @property
@@ -61,9 +68,12 @@ class _Candidate:
         return -(-self.tensor.bytes // _ALIGN) * _ALIGN
 
     @property
-    def merit(self) -> tuple[bool, float, int, int]:
-        """Required ones first, then traffic saved for each byte and group of life, then size, then order."""
-        return (self.required, (1 + self.readers) / (self.last - self.first + 1), self.bytes, -self.tensor.id)
+    def orders(self) -> tuple[tuple[float, ...], ...]:
+        """What comes first in each order that is tried: most accesses for each group of life; most saved for each byte
+        and group, most saved, the shortest life; of equals the larger, then the earlier. Required ones before all."""
+        life = self.last - self.first + 1
+        merits = ((1 + self.readers) / life, self.saved_bytes / (self.bytes * life), self.saved_bytes, -life)
+        return tuple((-self.required, -merit, -self.bytes, self.tensor.id) for merit in merits)
 
 
 def place(
@@ -74,46 +84,82 @@ def place(
     Raises InputError where a tensor that the trace puts on chip fits neither scratchpad nor second level, or is of
     `off_chip`.
     """
-    candidates = sorted(_candidates(groups, trace), key=lambda c: c.merit, reverse=True)
-    scratchpad: dict[int, Region] = {}
-    level2: dict[int, Region] = {}
-    capacity = arch.scratchpad.capacity_bytes
-    second = arch.second_level.capacity_bytes if arch.second_level else 0
-    for candidate in candidates:
-        if candidate.tensor.id in off_chip and candidate.required:
+    some = [c for c in candidates(groups, trace) if c.required or (residency and c.tensor.id not in off_chip)]
+    for candidate in some:
+        if candidate.tensor.id in off_chip:
             raise _out_of_reach(candidate.tensor)
-        if not (candidate.required or residency) or candidate.tensor.id in off_chip:
-            continue
-        limit = capacity if candidate.required else int(capacity * RESIDENT_SHARE)
-        if (region := _fit(candidate, scratchpad, limit, _bytes_in_banks(candidate, arch.scratchpad))) is not None:
-            scratchpad[candidate.tensor.id] = region
-        elif (region := _fit(candidate, level2, second, candidate.bytes)) is not None:
-            level2[candidate.tensor.id] = region
-        elif candidate.required:
-            raise _does_not_fit(candidate.tensor, capacity, second)
-    tops = tuple(_top(scratchpad, index) for index in range(len(groups)))
+    scratchpad, level2 = _packed(some, arch)
+    tops = _tops(scratchpad, len(groups))
     return Placement(scratchpad, level2, dram_addresses(groups, trace, arch), tops)
 
 
-def _candidates(groups: tuple[Group, ...], trace: Trace) -> list[_Candidate]:
-    """Tensors that may or must stay on chip: written here and read again, or put on chip by the trace."""
+def saved_bytes(placement: Placement, groups: tuple[Group, ...], trace: Trace) -> int:
+    """DRAM traffic that the tensors on chip save: the write of each, unless it must end in DRAM, and every read.
+
+    A group counts as reading each view that it has of a tensor once. What a matmul saves that would fetch an operand
+    several times is left out: its tiles are chosen later, by what is resident.
+    """
+    return sum(c.saved_bytes for c in candidates(groups, trace) if placement.place_of(c.tensor.id) != "dram")
+
+
+def candidates(groups: tuple[Group, ...], trace: Trace) -> list[Candidate]:
+    """Tensors that may or must stay on chip, by id: written here and read again, or put on chip by the trace."""
     written = {view.tensor: index for index, group in enumerate(groups) for view in group.outputs}
     read: dict[int, list[int]] = {}
+    read_bytes: dict[int, int] = {}
     for index, group in enumerate(groups):
-        for name in dict.fromkeys(view.tensor for view in group.inputs):
-            read.setdefault(name, []).append(index)
+        for view in dict.fromkeys(group.inputs):
+            read.setdefault(view.tensor, []).append(index)
+            read_bytes[view.tensor] = read_bytes.get(view.tensor, 0) + _view_bytes(view, trace)
     found = []
     for number in sorted({*written, *read}):
         tensor, readers = trace.tensors[number], read.get(number, [])
         initial = tensor.initial == "on_chip" and number not in written
-        if initial or tensor.final == "on_chip" or (number in written and readers):
+        required = initial or tensor.final == "on_chip"
+        if required or (number in written and readers):
             last = len(groups) - 1 if tensor.final == "on_chip" else max(readers, default=written.get(number, 0))
-            required = initial or tensor.final == "on_chip"
-            found.append(_Candidate(tensor, written.get(number, 0), last, len(readers), required))
+            saved = read_bytes.get(number, 0) + tensor.bytes * (number in written and tensor.final != "dram")
+            found.append(Candidate(tensor, written.get(number, 0), last, len(set(readers)), saved, required))
     return found
 
 
-def _bytes_in_banks(candidate: _Candidate, scratchpad: Scratchpad) -> int:
+def _view_bytes(view: Operand, trace: Trace) -> int:
+    """Bytes that a view takes of its tensor; what it repeats (a stride of 0) is counted once."""
+    sizes = [size for size, stride in zip(view.shape, view.strides, strict=True) if stride]
+    return prod(sizes) * DTYPE_BYTES[trace.tensors[view.tensor].dtype]
+
+
+def packing_items(some: list[Candidate], arch: Arch) -> Items:
+    """Candidates, in the order of `first`, as items to be packed in a share of the scratchpad and the second level."""
+    capacity = arch.scratchpad.capacity_bytes
+    second = arch.second_level.capacity_bytes if arch.second_level else 0
+    limits = np.array([[int(capacity * RESIDENT_SHARE), capacity], [second, second]], np.int64)
+    rows = [(c.first, c.last, _bytes_in_banks(c, arch.scratchpad), c.bytes, c.saved_bytes, c.required) for c in some]
+    first, last, banks, plain, saved, required = np.array(rows, np.int64).T.copy()
+    return items_of(first, last, np.stack([banks, plain]), saved, required, limits)
+
+
+def _packed(some: list[Candidate], arch: Arch) -> tuple[dict[int, Region], dict[int, Region]]:
+    """The residents of the scratchpad and those of the second level, by tensor."""
+    spaces: tuple[dict[int, Region], dict[int, Region]] = {}, {}
+    if not some:
+        return spaces
+    some = sorted(some, key=lambda c: (c.first, c.tensor.id))
+    items = packing_items(some, arch)
+    orders = np.array([np.lexsort(np.array(keys).T[::-1]) for keys in zip(*(c.orders for c in some), strict=True)])
+    space, address = pack(items, orders)
+    for index, candidate in enumerate(some):
+        where = int(space[index])
+        if where != NOWHERE:
+            size = int(items.size[where, index])
+            region = Region(int(address[index]), size, candidate.first, candidate.last)
+            spaces[where][candidate.tensor.id] = region
+        elif candidate.required:
+            raise _does_not_fit(candidate.tensor, *(int(limit) for limit in items.limit[:, 1]))
+    return spaces
+
+
+def _bytes_in_banks(candidate: Candidate, scratchpad: Scratchpad) -> int:
     """Bytes of the scratchpad that a tensor takes, with the padding of its rows where the machine pads them."""
     shape, size = candidate.tensor.shape, candidate.bytes
     if scratchpad.transpose != "padding" or not shape:
@@ -124,21 +170,13 @@ def _bytes_in_banks(candidate: _Candidate, scratchpad: Scratchpad) -> int:
     return -(-padded // _ALIGN) * _ALIGN
 
 
-def _fit(candidate: _Candidate, placed: Mapping[int, Region], limit: int, size: int) -> Region | None:
-    """The lowest address of `size` bytes below `limit` that is free over the candidate's whole life."""
-    busy = [r for r in placed.values() if r.first <= candidate.last and candidate.first <= r.last]
-    address = 0
-    for region in sorted(busy, key=lambda r: r.address):
-        if address + size <= region.address:
-            break
-        address = max(address, region.end)
-    if address + size > limit:
-        return None
-    return Region(address, size, candidate.first, candidate.last)
-
-
-def _top(placed: Mapping[int, Region], group: int) -> int:
-    return max((r.end for r in placed.values() if r.first <= group <= r.last), default=0)
+def _tops(placed: Mapping[int, Region], groups: int) -> tuple[int, ...]:
+    """The highest end of a resident while each group runs."""
+    tops = np.zeros(groups, np.int64)
+    for region in placed.values():
+        life = tops[region.first : region.last + 1]
+        np.maximum(life, region.end, out=life)
+    return tuple(tops.tolist())
 
 
 def dram_addresses(groups: tuple[Group, ...], trace: Trace, arch: Arch) -> dict[int, int]:
