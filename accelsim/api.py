@@ -150,8 +150,7 @@ def _by_pattern(program: Program) -> Program:
     memory = program.memory
     if memory.model != "command" or int(program.request_bytes[program.is_memory].sum()) <= _JUDGED_BY_COMMAND:
         return program
-    latency = memory.latency_cycles + memory.issue_cycles
-    return replace(program, memory=replace(memory, model="pattern", latency_cycles=latency, issue_cycles=0))
+    return replace(program, memory=memory.by_pattern)
 
 
 def gemm(

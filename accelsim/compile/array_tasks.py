@@ -5,14 +5,15 @@ A matmul group is one such matmul (matmul.py); fused attention is two, which tak
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.compile.across import reads_across
-from accelsim.compile.array_order import ArrayQueue
-from accelsim.compile.assemble import Scratch
+from accelsim.compile.array_order import ArrayQueue, connect_arrays
+from accelsim.compile.assemble import Part, Scratch, assemble
 from accelsim.compile.candidates import roomy_accumulator_slots, single_candidate, slot_bytes
 from accelsim.compile.feed import Feed
 from accelsim.compile.further import further_feeds
@@ -20,19 +21,20 @@ from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
 from accelsim.compile.matmul_times import MatmulTimes
 from accelsim.compile.outputs import Grid, Outputs, Target
+from accelsim.compile.passes import emit_passes
 from accelsim.compile.points import Points
 from accelsim.compile.program import DONE, DRAIN, RELEASED, START, STREAM, WEIGHTS
 from accelsim.compile.requests import Tiles, packed_requests, tile_requests
 from accelsim.compile.rows import is_contiguous
-from accelsim.compile.template import Block, Claim, Ports, last_by_unit, pieces_of
-from accelsim.compile.unit_times import UnitTimes, attached_times, unit_times
+from accelsim.compile.template import Block, Claim, Ports, Template, last_by_unit, pieces_of
+from accelsim.compile.unit_times import UnitTimes, attached_times
 from accelsim.compile.work import MatmulWork
 from accelsim.errors import InternalError
 from accelsim.hardware import systolic
 
 Int64 = NDArray[np.int64]
 MADE_HERE = -1  # number of an operand that the group itself makes, block after block
-_WEIGHTS_PHASE, _STREAM_PHASE, _DRAIN_PHASE, _EPILOGUE_PHASE = range(4)
+_WEIGHTS_PHASE, _STREAM_PHASE, _DRAIN_PHASE, EPILOGUE_PHASE = range(4)
 
 
 class MatmulTasks:
@@ -65,7 +67,6 @@ class MatmulTasks:
         self.inputs = inputs
         self.numbers = numbers
         self.part, self.epilogue_part = parts
-        self.alone = sum_slots is None
         self.sum_slots = sum_slots
         self.candidate = single_candidate(work, points.tiling, machine.arch.array.count)
         places = tuple("slot" if number == MADE_HERE else ports.inputs[number] for number in inputs)
@@ -83,7 +84,7 @@ class MatmulTasks:
         self.weights = self._emit_weights(key + _WEIGHTS_PHASE)
         self.stream = self._emit_streams(key + _STREAM_PHASE)
         self.drain = self._emit_drains(key + _DRAIN_PHASE)
-        self.epilogue, self.epilogue_times = self._emit_epilogue(key[self.finishing] + _EPILOGUE_PHASE)
+        self.epilogue, self.epilogue_times = self._emit_epilogue(key[self.finishing] + EPILOGUE_PHASE)
 
     def _emit_weights(self, key: Int64) -> Int64:
         """[T] positions of the `weights` tasks, -1 where the array holds the point's fold already."""
@@ -100,7 +101,7 @@ class MatmulTasks:
         """Points whose (single) fold their array does not hold already."""
         if not self.stationary:
             return np.zeros(0, np.int64)
-        if not self.alone:
+        if self.sum_slots is not None:
             return np.arange(self.points.size)
         p, key = self.points, self._tile_id(self.stationary)
         single = systolic.fold_count(self.array, p.tm, p.tk, p.tn) == 1
@@ -143,21 +144,18 @@ class MatmulTasks:
     def _emit_epilogue(self, key: Int64) -> tuple[list[Int64], UnitTimes | None]:
         """Vector passes over finished outputs; those that read accumulator rows do so once they are all there. A
         dedicated unit takes them while they come."""
-        p, at, times = self.points, self.finishing, None
+        p, at = self.points, self.finishing
         if self.work.attached:
             return self._emit_attached(key)
-        before = self.drain[at] if self.array.dataflow == "os" else self.stream[at]
-        emitted: list[Int64] = []
-        shape = (p.tm[at], p.tn[at]) if self.work.by_rows else (p.tm[at] * p.tn[at], 1)
-        for index, step in enumerate(self.work.epilogue):
-            times = unit_times(self.machine, step, *shape)
-            positions = self.block.add(
-                times.kind, times.unit, key + index, tile=p.labels[at], part=self.epilogue_part,
-                accumulator_drain_reads=(p.tm * p.tn)[at] * step.reads_rows, **times.columns,
-            )  # fmt: skip
-            self.block.edge(positions, before, DONE)
-            before = positions
-            emitted.append(positions)
+        if not self.work.epilogue:
+            return [], None
+        elements = (p.tm * p.tn)[at]
+        shape = (p.tm[at], p.tn[at]) if self.work.by_rows else (elements, 1)
+        emitted, times = emit_passes(
+            self.machine, self.block, self.work.epilogue, shape, key, tile=p.labels[at], part=self.epilogue_part,
+            sums=elements,
+        )  # fmt: skip
+        self.block.edge(emitted[0], self.drain[at] if self.array.dataflow == "os" else self.stream[at], DONE)
         return emitted, times
 
     def _emit_attached(self, key: Int64) -> tuple[list[Int64], UnitTimes]:
@@ -205,7 +203,7 @@ class MatmulTasks:
         layout, tiles, place = view.a if role == "a" else view.b, p.tiles(role), self.ports.inputs[number]
         columns = view.k if role == "a" else view.n
         rows = view.m if role == "a" else view.k
-        packed = self.alone and self.ports.packed[number]
+        packed = self.sum_slots is None and self.ports.packed[number]
         requests = packed_requests(tiles, rows, columns, width) if packed else tile_requests(tiles, layout, width)
         return Feed(
             role=role, input=number, place=place, operand=self.ports.operand(number, place),
@@ -338,7 +336,8 @@ class MatmulTasks:
             first = self.stream[self.points.first_point[outputs[slots:]]]
             self.block.edge(first, self._left()[outputs[: outputs.size - slots]][: first.size], RELEASED)
 
-    def accumulator_claims(self, ids: Int64, offset: int = 0) -> list[Claim]:
+    def accumulator_claims(self, ids: Int64, offset: int) -> list[Claim]:
+        """The slots' bytes, from `offset` on."""
         slots, claims = self._sum_slots, []
         if not slots:
             return []
@@ -358,3 +357,31 @@ class MatmulTasks:
                     place = (end - begin) * size, offset + (array * slots + begin) * size
                     claims.append(Claim("accumulator", f"array{array}.sums{piece}", *place, -1, [first], first, last))
         return claims
+
+
+def template_of(
+    machine: Machine,
+    block: Block,
+    tasks: Sequence[MatmulTasks],
+    feeds: Sequence[Feed],
+    compute_at: Int64,
+    more: Sequence[Part],
+) -> Template:
+    """The Template of matmuls that take turns on the arrays in the order of their points; the last one's results leave.
+
+    feeds: all operands. compute_at: [points] positions of the streams by the points' numbers. more: what else takes
+    scratchpad bytes.
+    """
+    queue = ArrayQueue.merged([each.queue for each in tasks], [each.numbers for each in tasks])
+    begins, ends = connect_arrays(block, tasks[0].array, queue)
+    for each in tasks:
+        each.connect_accumulator()
+    template, ids = assemble(machine, block, feeds, tasks[-1].outputs(), compute_at, more)
+    offset = 0
+    for each in tasks:
+        template.claims += each.accumulator_claims(ids, offset)
+        offset += each.accumulator_bytes()
+    template.chunks["accumulator"] = offset
+    template.begins = {array: begin.renumbered(ids) for array, begin in begins.items()}
+    template.ends = {array: end.renumbered(ids) for array, end in ends.items()}
+    return template

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from accelsim.compile.fuse import Group, contiguous, elements
+from accelsim.compile.fuse import Group, contiguous, elements, writers_of
 from accelsim.compile.plan import Planner
 from accelsim.compile.recipes import pass_work, recipe_named
 from accelsim.compile.rows import rewritten, why_rows_stay_apart, with_rows
@@ -60,7 +60,7 @@ class AttentionWork:
 
 def attention_groups(groups: Sequence[Group], planner: Planner) -> list[tuple[tuple[int, ...], Group]]:
     """Every attention among the groups: the places of the groups that it takes in, and the fused group."""
-    writer_of = {group.outputs[0].tensor: index for index, group in enumerate(groups) if group.outputs}
+    writer_of = writers_of(groups)
     found = []
     for index, context in enumerate(groups):
         rows_at = writer_of.get(context.inputs[0].tensor) if context.head.kind == "matmul" else None
@@ -160,8 +160,9 @@ def attention_work(group: Group, planner: Planner) -> AttentionWork:
     at_output = planner.takes_rows(rows)
     whole = planner.work(with_rows(before, rows, "attention")) if at_output or by_vector else None
     two_pass = whole if isinstance(whole, MatmulWork) else None
-    cut = by_vector and two_pass is not None and all(_kept(item, planner) for item in two_pass.further)
-    online = _online(planner, two_pass, context, rows) if cut and two_pass is not None else None
+    online = None
+    if by_vector and two_pass is not None and all(_kept(item, planner) for item in two_pass.further):
+        online = _online(planner, two_pass, context, rows)
     return AttentionWork(group, scores, softmax, context, two_pass, online)
 
 

@@ -12,15 +12,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.compile.array_order import ArrayQueue, connect_arrays
-from accelsim.compile.array_tasks import MADE_HERE, MatmulTasks
-from accelsim.compile.assemble import Part, Scratch, assemble
+from accelsim.compile.array_tasks import EPILOGUE_PHASE, MADE_HERE, MatmulTasks, template_of
+from accelsim.compile.assemble import Part, Scratch
 from accelsim.compile.attention import ONLINE, SPILLED, AttentionWork
 from accelsim.compile.candidates import Tiling, slot_bytes
 from accelsim.compile.feed import Feed
 from accelsim.compile.further import further_feeds
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
+from accelsim.compile.passes import emit_passes
 from accelsim.compile.points import Points, points_at
 from accelsim.compile.program import DONE, RELEASED
 from accelsim.compile.template import Block, Claim, Ports, Template, first_by_unit, last_by_unit
@@ -31,7 +31,6 @@ from accelsim.trace.matmul import MatmulView
 
 Int64 = NDArray[np.int64]
 _SCORES, _SOFTMAX, _CONTEXT = range(3)  # parts of the group
-_PASS_PHASE = 3
 
 
 @dataclass(frozen=True)
@@ -137,21 +136,9 @@ class _Lowering:
         self.context = self._context()
 
     def template(self) -> Template:
-        rings = self._connect_steps()
-        tasks = (self.scores, self.context)
-        queue = ArrayQueue.merged([each.queue for each in tasks], [each.numbers for each in tasks])
-        begins, ends = connect_arrays(self.block, self.work.scores.array, queue)
-        for each in tasks:
-            each.connect_accumulator()
-        more: list[Part] = [*rings, *self._scratch()]
+        more: list[Part] = [*self._connect_steps(), *self._scratch()]
         feeds = [*self.scores.feeds(), *self._spilled_feeds(), *self.context.feeds()]
-        template, ids = assemble(self.machine, self.block, feeds, self.context.outputs(), self._compute_at(), more)
-        offset = self.scores.accumulator_bytes()
-        template.claims += [*self.scores.accumulator_claims(ids), *self.context.accumulator_claims(ids, offset)]
-        template.chunks["accumulator"] = offset + self.context.accumulator_bytes()
-        template.begins = {array: begin.renumbered(ids) for array, begin in begins.items()}
-        template.ends = {array: end.renumbered(ids) for array, end in ends.items()}
-        return template
+        return template_of(self.machine, self.block, [self.scores, self.context], feeds, self._compute_at(), more)
 
     # ---- order -------------------------------------------------------------------------------------------------------
 
@@ -229,16 +216,13 @@ class _Lowering:
                 raise InternalError("scores in the accumulator have the softmax as their epilogue")
             return self.scores.epilogue, self.scores.epilogue_times
         first = self.scores.numbers.reshape(-1, self._tiles_of_scores)
-        key, rows = first[:, -1] * PHASES + _PASS_PHASE, self.scores.points.tm[:: self._tiles_of_scores]
-        emitted: list[Int64] = []
-        for index, step in enumerate(self.work.softmax.passes):
-            times = unit_times(self.machine, step, rows, self.tiling.keys)
-            positions = self.block.add(
-                times.kind, times.unit, key + index, tile=self._labels, part=_SOFTMAX, **times.columns
-            )
-            for before in [emitted[-1]] if emitted else self._drains.T:
-                self.block.edge(positions, before, DONE)
-            emitted.append(positions)
+        key, rows = first[:, -1] * PHASES + EPILOGUE_PHASE, self.scores.points.tm[:: self._tiles_of_scores]
+        emitted, times = emit_passes(
+            self.machine, self.block, self.work.softmax.passes, (rows, self.tiling.keys), key, tile=self._labels,
+            part=_SOFTMAX,
+        )  # fmt: skip
+        for drain in self._drains.T:
+            self.block.edge(emitted[0], drain, DONE)
         return emitted, times
 
     @property
@@ -276,9 +260,12 @@ class _Lowering:
         """What the softmax leaves for the context."""
         width = sum(self.work.softmax.out_bytes)
         size = int(slot_bytes(self.context.candidate, self.context.across, "a", width))
-        unit, single = self.pass_times.unit, len(self._softmax_units) == 1
-        writers = self.passes[0] if single else self.passes[-1]
-        return self._ring("softmax", size, writers, np.full(writers.size, unit), self.context.stream, self.context)
+        writers, unit = self.passes[0], self.pass_times.unit
+        count = min(self.tiling.slots * self.arrays, writers.size)
+        return Slots(
+            "softmax", count, size, writers, np.full(writers.size, unit), self.context.stream,
+            self.context.units("stream"),
+        )  # fmt: skip
 
     def _spilled_scores(self) -> Slots:
         """What the drains leave for the softmax."""
@@ -291,17 +278,6 @@ class _Lowering:
         count = min(2 * self.arrays, reader.size)  # a drain fills one while passes read the other
         unit = np.full(reader.size, self.pass_times.unit)
         return Slots("scores", count, size, writers[first], units[first], reader, unit)
-
-    @property
-    def _softmax_units(self) -> set[str]:
-        steps = self.work.softmax.passes if self.tiling.form == SPILLED else self.scores.work.epilogue
-        return {step.unit for step in steps}
-
-    def _ring(
-        self, name: str, size: int, writers: Int64, writer_units: Int64, readers: Int64, tasks: MatmulTasks
-    ) -> Slots:
-        count = min(self.tiling.slots * self.arrays, writers.size)
-        return Slots(name, count, size, writers, writer_units, readers, tasks.units("stream"))
 
     def _scale_sums(self) -> None:
         """Online: before a step adds to the context's sums of its block, these are scaled to the new maximum. In os the
@@ -328,7 +304,7 @@ class _Lowering:
         """Keys right after the context of steps `before` and the softmax of steps `at`: as early as can be, since the
         unit does what comes behind later."""
         known = np.maximum(self.context.numbers[before], self.scores.numbers[at])
-        return known * PHASES + _PASS_PHASE + len(self.passes)
+        return known * PHASES + EPILOGUE_PHASE + len(self.passes)
 
     @property
     def _step_before(self) -> Int64:

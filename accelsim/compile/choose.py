@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from accelsim.compile.attention import attention_groups
-from accelsim.compile.fuse import Group
+from accelsim.compile.fuse import Group, writers_of
 from accelsim.compile.plan import Planner
 from accelsim.compile.rows import why_rows_do_not_fit, why_rows_stay_apart, with_rows
 from accelsim.compile.rules import Fusion
@@ -127,7 +127,7 @@ class Chooser:
 
     def _row_groups(self, groups: Sequence[Group]) -> Iterator[tuple[int, Group, int]]:
         """(place, group, place of the group whose result it reads or -1) of each group that works row by row."""
-        writer_of = {group.outputs[0].tensor: place for place, group in enumerate(groups) if group.outputs}
+        writer_of = writers_of(groups)
         for place, group in enumerate(groups):
             if group.inputs:
                 yield place, group, writer_of.get(group.inputs[0].tensor, -1)

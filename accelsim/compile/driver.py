@@ -111,6 +111,7 @@ class Compiler:
         progress: Progress | None = None,
     ) -> Program:
         """The Program of the groups. Tensors that other groups would make are in DRAM, or where the trace puts them."""
+        self._at = None
         works = [self._work(group) for group in groups]
         placement = place(groups, self.trace, self.arch, self.residency, _off_chip(works, groups))
         parts = [part for work in {id(work): work for work in works}.values() for part in parts_of(work)]

@@ -105,7 +105,7 @@ class _Fuser:
         made: Sequence[Group],
     ) -> None:
         self.trace = trace
-        self.on = on
+        self.on = frozenset(on)
         self.fusable = fusable
         self.folds = folds
         self.made = {group.head.id: group for group in made}
@@ -116,7 +116,7 @@ class _Fuser:
         self.in_place = {tensor.id for tensor in trace.tensors if versions[tensor.storage] > 1}
 
     def groups(self) -> tuple[Group, ...]:
-        prologues = {op.id: self._prologue(op) for op in self.trace.ops if op.kind in _TAKES_PROLOGUE & set(self.on)}
+        prologues = {op.id: self._prologue(op) for op in self.trace.ops if op.kind in _TAKES_PROLOGUE & self.on}
         result = []
         for op in self.trace.ops:
             if op.id in self.made:
@@ -199,6 +199,11 @@ class _Fuser:
             and elements(operand) == tensor.elements
             and sum(view.tensor == tensor.id for view in reader.inputs) == 1
         )
+
+
+def writers_of(groups: Sequence[Group]) -> dict[int, int]:
+    """Tensor -> place of the group whose main result it is."""
+    return {group.outputs[0].tensor: place for place, group in enumerate(groups) if group.outputs}
 
 
 def main_operand(op: Op, trace: Trace) -> Operand:

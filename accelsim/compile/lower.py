@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from accelsim.compile.across import reads_across
 from accelsim.compile.attention import AttentionWork
 from accelsim.compile.attention_choice import AttentionChoice, choose_attention
 from accelsim.compile.attention_op import AttentionTiling
-from accelsim.compile.candidates import with_dataflow
+from accelsim.compile.candidates import DramRuns, MatmulCosts, Tiling, with_dataflow
 from accelsim.compile.further import further_bytes
 from accelsim.compile.fuse import Group, elements
 from accelsim.compile.host_op import lower_host
 from accelsim.compile.machine import Machine
-from accelsim.compile.mapper import DramRuns, Mapped, Mapper, MatmulCosts, Tiling, least_cycles
+from accelsim.compile.mapper import Mapped, Mapper, least_cycles
 from accelsim.compile.mapping_file import MappingEntry, check_entry
 from accelsim.compile.matmul import lower_matmul
 from accelsim.compile.notes import attention_plans, matmul_plan, vector_plan
 from accelsim.compile.place import Placement
 from accelsim.compile.points import MOST_TILES
-from accelsim.compile.program import COUNTERS, OperatorPlan, Program
+from accelsim.compile.program import COUNTERS, OperatorPlan
 from accelsim.compile.rules import Fusion
 from accelsim.compile.score import Judge
 from accelsim.compile.stamp import Stamper
@@ -31,9 +31,6 @@ from accelsim.compile.work import HOST_UNIT, MatmulWork, VectorWork
 from accelsim.errors import InputError
 from accelsim.hardware.systolic import counts_fit
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
-
-Progress = Callable[[str, int, int], None]  # what, pieces done, of how many
-
 
 Work = MatmulWork | VectorWork | AttentionWork
 Choice = Tiling | RowTiling | AttentionTiling | None  # None: on a host
@@ -104,7 +101,8 @@ class Lowering:
             forms = tuple(form for form in self.fusion.attention_forms if form in work.forms)
 
             def rank(choice: AttentionChoice) -> tuple[float, float]:
-                return self.judge.rank(self._alone(choice, work, group, index))
+                plans = attention_plans(group.parts, work, choice)
+                return self.judge.rank(self.mapper.alone.program(choice.template, group, index, plans))
 
             chosen = choose_attention(self.machine, work, ports, free, forms, rank)
             if chosen is None:
@@ -112,12 +110,6 @@ class Lowering:
                 raise _no_block(group, forms, work, free) if forms else _no_form(group, asked, work)
             self._attentions[key] = chosen
         return self._attentions[key]
-
-    def _alone(self, choice: AttentionChoice, work: AttentionWork, group: Group, index: int) -> Program:
-        """One group as a Program of its own, its operands where they are in the run."""
-        stamper = Stamper(self.machine, self.trace, self.placement)
-        stamper.stamp(choice.template, group, index)
-        return stamper.finish(attention_plans(group.parts, work, choice), self.machine.shares, {})
 
     def _ports(self, group: Group) -> Ports:
         place_of = self.placement.place_of

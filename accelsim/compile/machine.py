@@ -108,10 +108,8 @@ class Machine:
         system = dram_system(arch, rate) if arch.dram.by_command else None
         if system is not None:
             rate = _least(rate, system.peak_bytes_per_cycle)
-        latency, issue = arch.dram_latency_cycles(), arch.dma.issue_cycles
-        if arch.dram.model == "pattern":  # its service times hold the issue, as far as that is not hidden
-            latency, issue = latency + issue, 0
-        return Memory(arch.dram.model, rate, rate, latency, issue, system)
+        memory = Memory(arch.dram.model, rate, rate, arch.dram_latency_cycles(), arch.dma.issue_cycles, system)
+        return memory.by_pattern if arch.dram.model == "pattern" else memory
 
     def queues(self, kind: str, count: int, phase: int) -> Int64:
         """Units [count] of consecutive transfers of a kind ("load", "level2.store", ...), queues taken in turn.

@@ -11,20 +11,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from accelsim.compile.candidates import (
-    DramRuns,
-    MatmulCosts,
-    Tiling,
-    buffer_bytes,
-    fits,
-    roomy_accumulator_slots,
-    single_candidate,
-    slot_bytes,
-)
-from accelsim.compile.estimate import estimate_cycles
+from accelsim.compile.candidates import MatmulCosts, Tiling
 from accelsim.compile.fuse import Group
 from accelsim.compile.machine import Machine
 from accelsim.compile.place import Placement
+from accelsim.compile.program import OperatorPlan
 from accelsim.compile.refine import Alone, form_of, refined
 from accelsim.compile.score import Judge, Score
 from accelsim.compile.search import Aim, Space, choice_of, heuristic_mapping, ranked_mappings
@@ -34,11 +25,6 @@ from accelsim.errors import InternalError
 from accelsim.hardware.systolic import Dataflow
 from accelsim.trace.matmul import Layout
 from accelsim.trace.model import Trace
-
-__all__ = [
-    "DramRuns", "Mapped", "Mapper", "MatmulCosts", "Tiling", "best_mapping", "buffer_bytes", "estimate_cycles", "fits",
-    "forget", "heuristic_mapping", "least_cycles", "roomy_accumulator_slots", "single_candidate", "slot_bytes",
-]  # fmt: skip
 
 _MOST_KEPT = 10_000
 _FOUND: dict[Hashable, Mapped] = {}  # what was chosen in this process
@@ -69,12 +55,6 @@ class _Matmul:
 def forget() -> None:
     """Drop what this process has chosen."""
     _FOUND.clear()
-
-
-def best_mapping(work: MatmulWork, costs: MatmulCosts, where: str) -> tuple[Tiling, int]:
-    """The best candidate by estimated time and its cycles. Raises InputError, at `where`, when nothing fits."""
-    best = ranked_mappings([Space.of(work, costs)], Aim(), where)[0]
-    return best.tiling, int(best.cycles)
 
 
 class Mapper:
@@ -137,7 +117,8 @@ class Mapper:
         if self.judge.score is None:
             raise InternalError("nobody simulates candidates")
         template = self.lowered(matmul.machines[0][0], tiling, matmul.ports)
-        return self.judge.score(self.alone.program(template, matmul.group, matmul.index, tiling))
+        plan = OperatorPlan(matmul.group.head.id, dataflow=tiling.dataflow)
+        return self.judge.score(self.alone.program(template, matmul.group, matmul.index, [plan]))
 
 
 # What is chosen for another objective is tried too, so that none is ever better for an objective than its own choice.

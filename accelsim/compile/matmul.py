@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.compile.array_order import connect_arrays
-from accelsim.compile.array_tasks import MatmulTasks
-from accelsim.compile.assemble import assemble
+from accelsim.compile.array_tasks import MatmulTasks, template_of
 from accelsim.compile.candidates import Tiling
 from accelsim.compile.machine import Machine
 from accelsim.compile.points import points_of
@@ -19,11 +17,4 @@ def lower_matmul(machine: Machine, work: MatmulWork, tiling: Tiling, ports: Port
     points = points_of(work.view, tiling, work.array, machine.arch.array.count)
     block, inputs = Block(), tuple(range(len(ports.inputs)))
     tasks = MatmulTasks(machine, work, points, ports, block, inputs=inputs, numbers=np.arange(points.size))
-    begins, ends = connect_arrays(block, work.array, tasks.queue)
-    tasks.connect_accumulator()
-    template, ids = assemble(machine, block, tasks.feeds(), tasks.outputs(), tasks.stream, tasks.scratch())
-    template.claims += tasks.accumulator_claims(ids)
-    template.chunks["accumulator"] = tasks.accumulator_bytes()
-    template.begins = {array: begin.renumbered(ids) for array, begin in begins.items()}
-    template.ends = {array: end.renumbered(ids) for array, end in ends.items()}
-    return template
+    return template_of(machine, block, [tasks], tasks.feeds(), tasks.stream, tasks.scratch())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -91,6 +91,11 @@ class Memory:
     latency_cycles: int = 0
     issue_cycles: int = 0
     system: DramSystem | None = None
+
+    @property
+    def by_pattern(self) -> Memory:
+        """The same DRAM with service times in place of every command: they hold the issue, where it is not hidden."""
+        return replace(self, model="pattern", latency_cycles=self.latency_cycles + self.issue_cycles, issue_cycles=0)
 
 
 @dataclass(frozen=True, slots=True)

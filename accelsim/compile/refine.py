@@ -41,12 +41,12 @@ class Alone:
         self.trace = trace
         self.placement = placement
 
-    def program(self, template: Template, group: Group, index: int, tiling: Tiling) -> Program:
-        """The lowered group, which is number `index` of the run, alone."""
+    def program(self, template: Template, group: Group, index: int, plans: Sequence[OperatorPlan]) -> Program:
+        """The lowered group, which is number `index` of the run, alone; `plans` name the dataflow of its matmuls."""
         addresses = dram_addresses((group,), self.trace, self.machine.arch)
         stamper = Stamper(self.machine, self.trace, replace(self.placement, dram_address=addresses))
         stamper.stamp(template, group, index)
-        return stamper.finish([OperatorPlan(group.head.id, dataflow=tiling.dataflow)], self.machine.shares, {})
+        return stamper.finish(plans, self.machine.shares, {})
 
 
 def refined(

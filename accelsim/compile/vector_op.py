@@ -16,10 +16,11 @@ from accelsim.compile.fuse import contiguous, elements
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
 from accelsim.compile.outputs import Grid, Outputs, Target
-from accelsim.compile.program import DONE, RELEASED
+from accelsim.compile.passes import emit_passes
+from accelsim.compile.program import RELEASED
 from accelsim.compile.requests import Tiles
 from accelsim.compile.template import Block, Ports, Template
-from accelsim.compile.unit_times import UnitTimes, unit_times
+from accelsim.compile.unit_times import UnitTimes
 from accelsim.compile.views import (
     Access,
     block_access,
@@ -139,15 +140,10 @@ class _Lowering:
     def _emit_passes(self) -> tuple[list[Int64], UnitTimes]:
         """Positions [T] of each pass, and the last one's times. A pass waits for the one before on the same tile."""
         rows, cols = (self.length // self.work.cols, self.work.cols) if self.whole_rows else (self.length, 1)
-        key, conflict = np.arange(self.count) * PHASES, self._conflict()
-        emitted: list[Int64] = []
-        for index, step in enumerate(self.work.passes):
-            times = unit_times(self.machine, step, rows, cols)
-            times = times.at_least(conflict) if index == 0 else times
-            positions = self.block.add(times.kind, times.unit, key + index, tile=self.labels, **times.columns)
-            if emitted:
-                self.block.edge(positions, emitted[-1], DONE)
-            emitted.append(positions)
+        emitted, times = emit_passes(
+            self.machine, self.block, self.work.passes, (rows, cols), np.arange(self.count) * PHASES,
+            at_least=self._conflict(), tile=self.labels,
+        )  # fmt: skip
         if len(self.work.units) > 1:  # what the first unit leaves takes two slots in turn
             self.block.edge(emitted[0][2:], emitted[-1][:-2], RELEASED)
         return emitted, times

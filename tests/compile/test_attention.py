@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import simulate
-from accelsim.compile import compile_program, dump_mapping, read_mapping
+from accelsim.compile import compile_program, driver, dump_mapping, read_mapping
 from accelsim.compile.program import COUNTERS, LOAD, STORE, Program
 from accelsim.engine import ENGINES, run
 from accelsim.errors import InputError
@@ -285,6 +285,24 @@ def test_attention_that_has_no_room_beside_the_whole_run_is_taken_apart() -> Non
     with pytest.raises(InputError, match="no block of attention"):
         fused(trace, small(scratchpad__capacity_kib=4))
     assert attention_notes(compile_program(small(), trace, fusion="attention"))
+
+
+def test_a_placement_that_fails_after_an_attention_without_room_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only while a group is lowered does taking it apart help."""
+    arch, trace = small(scratchpad__capacity_kib=0.5), attention(Shape(1, 17, 24, 17), (SCALE,))
+    place = driver.place
+    calls = 0
+
+    def failing(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:  # the fused one alone, and now the whole
+            raise InputError("no place")
+        return place(*arguments)
+
+    monkeypatch.setattr(driver, "place", failing)
+    with pytest.raises(InputError, match="no place"):
+        compile_program(arch, trace, fusion="attention")
 
 
 def beside_a_long_life(shape: Shape) -> Trace:

@@ -23,9 +23,8 @@ from accelsim.compile.candidates import (
     single_candidate,
 )
 from accelsim.compile.estimate import estimate_cycles, traffic_bytes
-from accelsim.compile.mapper import best_mapping
 from accelsim.compile.plan import Planner
-from accelsim.compile.search import candidates_of
+from accelsim.compile.search import Aim, Space, candidates_of, ranked_mappings
 from accelsim.compile.work import MatmulWork
 from accelsim.errors import InputError
 from accelsim.trace.builder import gemm_trace
@@ -61,6 +60,12 @@ BETTER = {  # field -> values from worse to better
 
 def step(cycles: float) -> int:
     return ceil(log2(cycles) * STEPS_PER_DOUBLING)
+
+
+def best_mapping(work: MatmulWork, costs: MatmulCosts, where: str) -> tuple[Tiling, int]:
+    """The best candidate by estimated time, and its cycles."""
+    best = ranked_mappings([Space.of(work, costs)], Aim(), where)[0]
+    return best.tiling, int(best.cycles)
 
 
 def best_step(work: MatmulWork, costs: MatmulCosts) -> float:

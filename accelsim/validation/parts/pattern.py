@@ -52,8 +52,7 @@ class Work:
         memory = self.program.memory
         if model == "bandwidth":
             return replace(self.program, memory=replace(memory, model=model, system=None))
-        latency = memory.latency_cycles + memory.issue_cycles  # service times hold the issue
-        return replace(self.program, memory=replace(memory, model=model, latency_cycles=latency, issue_cycles=0))
+        return replace(self.program, memory=memory.by_pattern)
 
     def measured(self, program: Program) -> dict[str, Any]:
         """The Result of a run, as data; every law of the simulator is checked."""
