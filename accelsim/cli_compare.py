@@ -15,6 +15,7 @@ from accelsim.cli_options import (
     engine_option,
     load_work,
     mapper_options,
+    mapping_option,
     named_file,
     plan_options,
     trace_options,
@@ -39,6 +40,7 @@ _COMMA = re.compile(r",(?![^{\[]*[}\]])")  # outside of brackets
 )
 @trace_options
 @plan_options
+@mapping_option
 @mapper_options
 @engine_option
 @click.option(

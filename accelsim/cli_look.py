@@ -14,6 +14,7 @@ from accelsim.cli_options import (
     check_outputs,
     load_work,
     mapper_options,
+    mapping_option,
     named_file,
     plan_options,
     trace_options,
@@ -97,6 +98,7 @@ def show_trace(name: str, layers: str | None, operators: bool) -> None:
 @arch_options
 @trace_options
 @plan_options
+@mapping_option
 @mapper_options
 @click.option("--mapping-out", metavar="FILE", help="Write the choices as a file for --mapping.")
 def show_program(

@@ -98,12 +98,12 @@ plan_options = options(
         show_default=True,
         help="Whether tensors stay on chip between operators when they fit.",
     ),
-    click.option(
-        "--mapping",
-        metavar="FILE",
-        callback=named_file,
-        help="YAML list of tiles, orders and dataflows for chosen operators.",
-    ),
+)
+mapping_option = click.option(
+    "--mapping",
+    metavar="FILE",
+    callback=named_file,
+    help="YAML list of tiles, orders and dataflows for chosen operators.",
 )
 mapper_options = options(
     click.option(

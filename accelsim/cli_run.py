@@ -13,6 +13,7 @@ from accelsim.cli_options import (
     engine_option,
     load_work,
     mapper_options,
+    mapping_option,
     named_file,
     output_options,
     plan_options,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @arch_options
 @trace_options
 @plan_options
+@mapping_option
 @mapper_options
 @engine_option
 @output_options
@@ -76,6 +78,7 @@ def simulate(
 @click.option(
     "--csv", "csv_path", metavar="FILE", callback=named_file, help="A list of matmuls, a line each, instead of M N K."
 )
+@mapping_option
 @mapper_options
 @engine_option
 @output_options
@@ -98,8 +101,8 @@ def gemm(
     """
     from accelsim.arch import load_arch, parse_settings
 
-    how = {name: options.pop(name) for name in ("engine", "optimize", "refine")}
-    check_outputs([arch_name, csv_path], json=json_path, timeline=timeline_path)
+    how = {name: options.pop(name) for name in ("mapping", "engine", "optimize", "refine")}
+    check_outputs([arch_name, csv_path, how["mapping"]], json=json_path, timeline=timeline_path)
     machine = load_arch(arch_name, parse_settings(settings))
     work = _matmuls((m, n, k), csv_path, **options)
     from accelsim import api
@@ -141,3 +144,16 @@ def _show(result: Result, json_path: str | None) -> None:
     from accelsim.report.text import show
 
     show(result)
+    _tell_unused_rules(result)
+
+
+def _tell_unused_rules(result: Result) -> None:
+    """Warn of a rule that was asked for, not left to the compiler, and found no place."""
+    from accelsim.compile.rules import AUTO
+
+    data = result.to_dict()
+    for rule, mode in data["provenance"]["arguments"]["rules"].items():
+        if mode != AUTO and data["program"]["fused"].get(rule) == 0:
+            click.echo(
+                f"accelsim: warning: --rule {rule}={mode} found no place in this trace on this machine", err=True
+            )

@@ -277,6 +277,20 @@ def test_show_program_writes_a_mapping_that_gives_the_same_run(capsys: Capture, 
     assert given["total"] == free["total"]
 
 
+@pytest.mark.parametrize(("mode", "told"), [("always", True), ("auto", False), ("off", False)])
+def test_a_rule_that_finds_no_place_is_told(capsys: Capture, mode: str, told: bool) -> None:
+    assert run(["simulate", "--trace", TINY, "--layers", "0:1", "--rule", f"optimizer={mode}"]) == 0
+    warned = f"--rule optimizer={mode} found no place" in capsys.readouterr().err
+    assert warned == told
+
+
+def test_gemm_takes_a_mapping(capsys: Capture, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("- {operator: 0, tile: [16, 32, 64], order: [m, n, k]}\n")
+    (row,) = result_of(capsys, "gemm", "32", "64", "128", "--mapping", str(mine))["program"]["tiles"]
+    assert row["tile"] == [16, 32, 64]
+
+
 def test_objective_and_number_of_candidates_are_taken_and_kept(capsys: Capture) -> None:
     how = ("--set=dram.model=bandwidth", "--optimize", "edp", "--refine", "0")
     arguments = result_of(capsys, "gemm", "30", "40", "50", *how)["provenance"]["arguments"]

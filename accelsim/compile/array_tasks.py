@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from accelsim.compile.across import reads_across
 from accelsim.compile.array_order import ArrayQueue, connect_arrays
 from accelsim.compile.assemble import Part, Scratch, assemble
-from accelsim.compile.candidates import roomy_accumulator_slots, single_candidate, slot_bytes
+from accelsim.compile.candidates import bias_slots, roomy_accumulator_slots, single_candidate, slot_bytes
 from accelsim.compile.feed import Feed
-from accelsim.compile.further import further_feeds
+from accelsim.compile.further import bias_by_column, further_feeds
 from accelsim.compile.loads import PHASES
 from accelsim.compile.machine import Machine
 from accelsim.compile.matmul_times import MatmulTimes
@@ -217,12 +217,15 @@ class MatmulTasks:
         )  # fmt: skip
 
     def _bias_feed(self) -> list[Feed]:
-        """The bias is kept whole: one load, which the first task that reads finished sums waits for."""
+        """The bias, kept whole or a part of it for each tile's columns; the first task that reads finished sums waits
+        for it."""
         if not self.work.bias_bytes:
             return []
-        at = self.finishing
-        one = np.zeros(at.size, np.int64)
-        tiles = Tiles(one, one, one + 1, one, np.full(at.size, self.work.view.n))
+        at, n = self.finishing, self.work.view.n
+        index, one = self.points.n[at], np.ones(at.size, np.int64)
+        whole = not bias_by_column(self.work, self.machine.scratchpad_bytes)
+        begin, columns = (0 * one, n * one) if whole else (index * self.points.tiling.tn, self.points.tn[at])
+        tiles = Tiles(0 * one, 0 * one, one, begin, columns)
         first, units = self.finish_writer()
         number = self.inputs[2]
         layout, place = self.work.bias_layout, self.ports.inputs[number]
@@ -230,9 +233,11 @@ class MatmulTasks:
             Feed(
                 role="bias", input=number, place=place, operand=self.ports.operand(number, place),
                 requests=tile_requests(tiles, layout, self.work.bias_bytes), offset=layout.offset,
-                spans=tiles.spans(layout), tile_id=one, held_whole=True, slots=1,
-                slot_bytes=self.work.view.n * self.work.bias_bytes, labels=self.points.labels[at],
-                points=self.numbers[at], part=self.part, reader=first, last_reader=first, lane=units,
+                spans=tiles.spans(layout), tile_id=0 * one if whole else index, held_whole=whole,
+                slots=1 if whole else int(bias_slots(self.candidate)),
+                slot_bytes=(n if whole else self.points.tiling.tn) * self.work.bias_bytes,
+                labels=self.points.labels[at], points=self.numbers[at], part=self.part, reader=first,
+                last_reader=first, lane=units,
             )
         ]  # fmt: skip
 

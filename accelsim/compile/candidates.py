@@ -56,11 +56,12 @@ class MatmulCosts:
     """Machine numbers for the estimate. `*_on_chip` operands need no loads.
 
     staged_bytes and stored_bytes: of an element of the result, through a staging slot and to DRAM; scratch_bytes: of an
-    element of what an epilogue's passes keep between them. Rates are bytes a cycle, None for unlimited; latency and
-    issue are cycles of one load; `epilogue_cycles` are those of the whole result on the unit that computes it. Shares
-    are bytes a cycle of the scratchpad for one array's streams and weights; `across`
-    are the operands whose reads meet in its banks, `packed` those that lie in DRAM tile after tile, `level2` those that
-    come from the second level, at `level2_rate`. runs: None for bytes over bandwidth, short runs as whole bursts.
+    element of what an epilogue's passes keep between them; kept_bytes: of operands kept whole; column_bytes: of a bias
+    for each column of a tile. Rates are bytes a cycle, None for unlimited; latency and issue are cycles of one load;
+    `epilogue_cycles` are those of the whole result on the unit that computes it. Shares are bytes a cycle of the
+    scratchpad for one array's streams and weights; `across` are the operands whose reads meet in its banks, `packed`
+    those that lie in DRAM tile after tile, `level2` those that come from the second level, at `level2_rate`. runs: None
+    for bytes over bandwidth, short runs as whole bursts.
     epilogue_counts: (counter, how often) of the epilogue, for its energy.
     """
 
@@ -72,7 +73,7 @@ class MatmulCosts:
     b_on_chip: bool
     staged_bytes: int
     stored_bytes: int
-    bias_bytes: int
+    kept_bytes: int
     load_rate: Fraction | None
     store_rate: Fraction | None
     latency: int
@@ -81,6 +82,7 @@ class MatmulCosts:
     stream_share: int | None
     weights_share: int | None
     scratch_bytes: int = 0
+    column_bytes: int = 0
     across: tuple[ReadAcross, ...] = ()
     packed: frozenset[str] = frozenset()
     level2: frozenset[str] = frozenset()
@@ -220,15 +222,20 @@ def roomy_accumulator_slots(c: Candidates, tile_bytes: int, capacity_bytes: int)
 
 
 def buffer_bytes(c: Candidates, costs: MatmulCosts) -> Int64:
-    """Scratchpad bytes that the tiles of a and b, the staged output and a bias kept whole take."""
-    tile = c.tm * c.tn
-    total: Int64 = (
-        tile * np.minimum(2 * c.arrays, c.outputs) * costs.staged_bytes + tile * costs.scratch_bytes + costs.bias_bytes
-    )
+    """Scratchpad bytes that the tiles of a and b, the staged output, a bias and what is kept whole take."""
+    tile, staged = c.tm * c.tn, np.minimum(2 * c.arrays, c.outputs)
+    total: Int64 = tile * (staged * costs.staged_bytes + costs.scratch_bytes) + costs.kept_bytes
+    if costs.column_bytes:
+        total = total + bias_slots(c) * c.tn * costs.column_bytes
     for operand, on_chip, width in operands(c.work, costs):
         if not on_chip:
             total = total + c.slots(operand) * slot_bytes(c, costs.across, operand, width)
     return total
+
+
+def bias_slots(c: Candidates) -> Int64:
+    """Parts of a bias, one for the columns of a tile, that are held at once."""
+    return np.minimum(2 * c.arrays, c.loops["n"])
 
 
 def slot_bytes(c: Candidates, across: tuple[ReadAcross, ...], operand: str, width: int) -> Int64:

@@ -1,4 +1,5 @@
-"""What a softmax or LayerNorm after a matmul reads beside its rows: how it comes, and the bytes that it takes."""
+"""What is read at a matmul's end beside its sums: a bias, and what a softmax or LayerNorm on its rows reads; how it
+comes, and the bytes that it takes."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from accelsim.compile.feed import Feed
 from accelsim.compile.fuse import elements
 from accelsim.compile.template import Ports
-from accelsim.compile.views import Access, block_access, is_blocked, stream_access, whole_access
+from accelsim.compile.views import Access, block_access, is_blocked, stream_access, too_large_to_keep, whole_access
 from accelsim.compile.work import MatmulWork, VectorInput
 
 Int64 = NDArray[np.int64]
@@ -29,6 +30,19 @@ def further_bytes(work: MatmulWork, ports: Ports, scratchpad_bytes: int) -> tupl
         else:
             by_element += item.bytes
     return by_element, whole
+
+
+def bias_bytes(work: MatmulWork, ports: Ports, scratchpad_bytes: int) -> tuple[int, int]:
+    """Scratchpad bytes of a bias that is loaded: for each column of a tile, and kept whole. One of the two is 0."""
+    if not work.bias_bytes or ports.inputs[2] == "scratchpad":
+        return 0, 0
+    by_column = bias_by_column(work, scratchpad_bytes)
+    return (work.bias_bytes, 0) if by_column else (0, work.bias_bytes * work.view.n)
+
+
+def bias_by_column(work: MatmulWork, scratchpad_bytes: int) -> bool:
+    """True where the bias is too large to be kept whole: each tile of the result loads its part."""
+    return too_large_to_keep(work.bias_bytes * work.view.n, scratchpad_bytes)
 
 
 def further_feeds(

@@ -10,7 +10,7 @@ from accelsim.compile.attention import AttentionWork
 from accelsim.compile.attention_choice import AttentionChoice, choose_attention
 from accelsim.compile.attention_op import AttentionTiling
 from accelsim.compile.candidates import DramRuns, MatmulCosts, Tiling, with_dataflow
-from accelsim.compile.further import further_bytes
+from accelsim.compile.further import bias_bytes, further_bytes
 from accelsim.compile.fuse import Group, elements
 from accelsim.compile.host_op import lower_host
 from accelsim.compile.machine import Machine
@@ -153,6 +153,7 @@ class Lowering:
         arch, memory = self.machine.arch, self.machine.memory
         widths = [DTYPE_BYTES[self.trace.tensors[view.tensor].dtype] for view in group.outputs]
         by_element, whole = further_bytes(work, ports, self.machine.scratchpad_bytes)
+        by_column, bias = bias_bytes(work, ports, self.machine.scratchpad_bytes)
         epilogue_cycles, epilogue_counts = self._epilogue(work)
         return MatmulCosts(
             scratchpad_bytes=free,
@@ -163,7 +164,8 @@ class Lowering:
             b_on_chip=ports.inputs[1] == "scratchpad",
             staged_bytes=sum(width for index, width in enumerate(widths) if not ports.resident(index)) + by_element,
             stored_bytes=sum(width * places.count("dram") for width, places in zip(widths, ports.stored, strict=True)),
-            bias_bytes=(work.bias_bytes * work.view.n if ports.inputs[2:3] != ("scratchpad",) else 0) + whole,
+            kept_bytes=bias + whole,
+            column_bytes=by_column,
             scratch_bytes=work.epilogue_scratch_bytes,
             load_rate=memory.load_bytes_per_cycle,
             store_rate=memory.store_bytes_per_cycle,

@@ -56,7 +56,6 @@ def pack(items: Items, orders: Int64) -> tuple[Int64, Int64]:
     Nor is it worse than what is found for a lower limit of space 0 (for items not required): a limit below the highest
     end that was given is tried next, until no better result is possible. All this while comparisons are left.
     """
-    everyone = np.arange(items.first.size)
     low = items.limit.copy()
     lowered = Items(items.first, items.last, items.size, items.worth, items.required, low, items.begin, items.end)
     best, best_packing = (-1, -1, -1), _nothing(items)
@@ -68,11 +67,11 @@ def pack(items: Items, orders: Int64) -> tuple[Int64, Int64]:
             packing.tally[0] = comparisons
             _first_fit(lowered, order, packing)
             _improve(lowered, order, packing, comparisons + (MOST_COMPARISONS - comparisons) // (len(orders) - index))
-            found = _value(items, everyone, packing)
+            found = _value(items, order, packing)
             if found > best:
                 best, best_packing = found, packing
             comparisons, highest = packing.tally[0], max(highest, packing.tally[1])
-            if best[2] == items.worth.sum() or comparisons > MOST_COMPARISONS:
+            if comparisons > MOST_COMPARISONS or not _may_gain(items, best):
                 break
         low[0, 0] = highest - 1
         if comparisons > MOST_COMPARISONS or not _may_gain(lowered, best):
@@ -149,31 +148,50 @@ def _value(items: Items, some: Int64, packing: _Packing) -> tuple[int, int, int]
 def _improve(items: Items, order: Int64, packing: _Packing, most: int) -> None:
     """Try moves until none helps: take out all items whose lives meet that of one, and put them back first fit. `most`
     bounds the comparisons."""
-    rank = np.argsort(order)
+    count = items.first.size
+    rank, every = np.empty(count, np.int64), np.empty(count, np.int64)
+    old_space, old_address = np.empty(count, np.int64), np.empty(count, np.int64)
+    for place in range(count):
+        rank[order[place]] = place
     helped = True
     while helped:
         helped = False
-        for item in range(items.first.size):
+        for item in range(count):
             if items.required[item] or packing.tally[0] > most or not _fits(items, item):
                 continue
-            window = _window(items, item, rank, packing.space[item] == 0)
+            window = every[: _window(items, item, rank, packing.space[item] == 0, every)]
             before = _value(items, window, packing)
-            if before[2] == items.worth[window].sum():
-                continue
-            space, address = packing.space[window], packing.address[window]
-            packing.space[window] = NOWHERE
+            for other in window:
+                old_space[other], old_address[other] = packing.space[other], packing.address[other]
+                packing.space[other] = NOWHERE
             _first_fit(items, window, packing)
             if _value(items, window, packing) > before:
                 helped = True
-            else:
-                packing.space[window], packing.address[window] = space, address
+                continue
+            for other in window:
+                packing.space[other], packing.address[other] = old_space[other], old_address[other]
 
 
 @inner
-def _window(items: Items, item: int, rank: Int64, behind: bool) -> Int64:
-    """The items that may move and whose lives meet that of `item`, by rank, but `item` itself behind or in front."""
-    near = np.arange(items.begin[item], items.end[item])
-    near = near[(items.last[near] >= items.first[item]) & (items.required[near] == 0)]
-    keys = np.where(near == item, rank.size if behind else -1, rank[near])
-    window: Int64 = near[np.argsort(keys)]
-    return window
+def _window(items: Items, item: int, rank: Int64, behind: bool, window: Int64) -> int:
+    """Fill `window` with the items that may move and whose lives meet that of `item`, by rank, but `item` itself behind
+    or in front; returns how many."""
+    count = 0
+    for other in range(items.begin[item], items.end[item]):
+        if items.last[other] < items.first[item] or items.required[other]:
+            continue
+        place = count
+        while place and _later(window[place - 1], other, item, rank, behind):
+            window[place] = window[place - 1]
+            place -= 1
+        window[place] = other
+        count += 1
+    return count
+
+
+@inner
+def _later(one: int, other: int, item: int, rank: Int64, behind: bool) -> bool:
+    """True where `one` comes after `other` in the window of `item`."""
+    if item in (one, other):
+        return (one == item) == behind
+    return bool(rank[one] > rank[other])

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
 from accelsim.arch.sections import Scratchpad
 from accelsim.arch.spec import Arch
-from accelsim.compile.fuse import Group
+from accelsim.compile.fuse import Group, elements
 from accelsim.compile.pack import NOWHERE, Items, items_of, pack
 from accelsim.errors import InputError
 from accelsim.hardware.scratchpad import padded_pitch
-from accelsim.trace.model import DTYPE_BYTES, Operand, Tensor, Trace
+from accelsim.trace.model import DTYPE_BYTES, Tensor, Trace
 
 RESIDENT_SHARE = 0.5
 _ALIGN = 64  # bytes; keeps every on-chip tensor on a bank line of the shipped machines
@@ -96,8 +95,8 @@ def place(
 def saved_bytes(placement: Placement, groups: tuple[Group, ...], trace: Trace) -> int:
     """DRAM traffic that the tensors on chip save: the write of each, unless it must end in DRAM, and every read.
 
-    A group counts as reading each view that it has of a tensor once. What a matmul saves that would fetch an operand
-    several times is left out: its tiles are chosen later, by what is resident.
+    Each operand of a group counts as fetched once, with all elements of its view. What a matmul saves that would fetch
+    an operand several times is left out: its tiles are chosen later, by what is resident.
     """
     return sum(c.saved_bytes for c in candidates(groups, trace) if placement.place_of(c.tensor.id) != "dram")
 
@@ -108,9 +107,10 @@ def candidates(groups: tuple[Group, ...], trace: Trace) -> list[Candidate]:
     read: dict[int, list[int]] = {}
     read_bytes: dict[int, int] = {}
     for index, group in enumerate(groups):
-        for view in dict.fromkeys(group.inputs):
+        for view in group.inputs:
+            size = elements(view) * DTYPE_BYTES[trace.tensors[view.tensor].dtype]
             read.setdefault(view.tensor, []).append(index)
-            read_bytes[view.tensor] = read_bytes.get(view.tensor, 0) + _view_bytes(view, trace)
+            read_bytes[view.tensor] = read_bytes.get(view.tensor, 0) + size
     found = []
     for number in sorted({*written, *read}):
         tensor, readers = trace.tensors[number], read.get(number, [])
@@ -121,12 +121,6 @@ def candidates(groups: tuple[Group, ...], trace: Trace) -> list[Candidate]:
             saved = read_bytes.get(number, 0) + tensor.bytes * (number in written and tensor.final != "dram")
             found.append(Candidate(tensor, written.get(number, 0), last, len(set(readers)), saved, required))
     return found
-
-
-def _view_bytes(view: Operand, trace: Trace) -> int:
-    """Bytes that a view takes of its tensor; what it repeats (a stride of 0) is counted once."""
-    sizes = [size for size, stride in zip(view.shape, view.strides, strict=True) if stride]
-    return prod(sizes) * DTYPE_BYTES[trace.tensors[view.tensor].dtype]
 
 
 def packing_items(some: list[Candidate], arch: Arch) -> Items:

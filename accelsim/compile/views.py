@@ -89,7 +89,12 @@ def block_elements(view: Operand, full: tuple[int, ...]) -> int:
 
 def is_blocked(view: Operand, element_bytes: int, scratchpad_bytes: int) -> bool:
     """True for a broadcast operand too large to be kept whole beside a matmul's tiles."""
-    return elements(view) * element_bytes > scratchpad_bytes // _WHOLE_SHARE
+    return too_large_to_keep(elements(view) * element_bytes, scratchpad_bytes)
+
+
+def too_large_to_keep(size: int, scratchpad_bytes: int) -> bool:
+    """True for `size` bytes that are more than may be kept whole beside a matmul's tiles."""
+    return size > scratchpad_bytes // _WHOLE_SHARE
 
 
 def gather_access(table: Operand, width: int, columns: int, begin: Int64, length: Int64) -> Access:

@@ -249,11 +249,19 @@ class _MatmulTiles(_Tiles):
         if position == 1:
             return self.b[batch, self.part("k", k), self.part("n", n)]
         if position < len(self.group.head.inputs):
-            return view_elements(self.group.inputs[2])
+            bias = view_elements(self.group.inputs[2])
+            return bias[self.part("n", n)] if self.bias_by_column else bias
         view = self.group.inputs[position]
         head = next(op for op in self.group.epilogue if op.kind in ROW_KINDS)
         whole = np.broadcast_to(view_elements(view), head.outputs[0].shape)
         return np.unique(whole.reshape(self.out.shape)[batch, self.part("m", m)])
+
+    @property
+    def bias_by_column(self) -> bool:
+        """True for a bias of more than a quarter of the scratchpad."""
+        view = self.group.inputs[2]
+        width = DTYPE_BYTES[self.checker.trace.tensors[view.tensor].dtype]
+        return 4 * width * view_elements(view).size > self.checker.arch.scratchpad.capacity_bytes
 
     def result_of(self, task: int) -> Int64:
         batch, m, n, _ = self.label(task)
@@ -309,17 +317,25 @@ class _MatmulTiles(_Tiles):
         """Tiles of an operand held at once, by the bytes that its loads fill."""
         first, second = ("m", "k") if position == 0 else ("k", "n")
         width = DTYPE_BYTES[self.checker.trace.tensors[self.group.inputs[position].tensor].dtype]
-        held = sum(
-            allocation.bytes
-            for allocation in self.program.allocations
-            if allocation.name.rstrip("0123456789") == "ab"[position]
-            and allocation.first_writer in self.checker.tasks(self.group, *LOADS)
-        )
-        view, sizes = self.group.inputs[position], (self.tile[first], self.tile[second])
-        slots, rest = divmod(held, slot_bytes(self.checker.arch, "ab"[position], view, *sizes, width))
+        held, view = self.held("ab"[position]), self.group.inputs[position]
+        size = slot_bytes(self.checker.arch, "ab"[position], view, self.tile[first], self.tile[second], width)
+        slots, rest = divmod(held, size)
         assert slots, f"no slots of input {position}"
         assert not rest, f"slots of input {position} are no multiple of its tiles"
         return slots
+
+    def held(self, name: str) -> int:
+        """Bytes of an operand's slots."""
+        return sum(
+            allocation.bytes
+            for allocation in self.program.allocations
+            if allocation.name.rstrip("0123456789") == name
+            and allocation.first_writer in self.checker.tasks(self.group, *LOADS)
+        )
+
+    def bias_slots(self) -> int:
+        width = DTYPE_BYTES[self.checker.trace.tensors[self.group.inputs[2].tensor].dtype]
+        return self.held("bias") // (self.tile["n"] * width) if self.bias_by_column else 1
 
     def check_reads(self) -> None:
         streams = self.checker.tasks(self.group, STREAM)
@@ -345,7 +361,7 @@ class _MatmulTiles(_Tiles):
             self.check_fetched(position, readers)
         else:
             loads = self.check_loads(position)
-            slots = self.slots(position) if position < 2 else 1
+            slots = self.slots(position) if position < 2 else self.bias_slots()
             self.check_held(readers, loads, position, slots)
 
     def weights_of(self, streams: list[int], stationary: int | None) -> dict[int, int]:

@@ -50,6 +50,11 @@ def _best_beside(items: Items, fixed: _Fixed) -> Value:
         for item in range(items.first.size)
     ]
     ways = np.array(list(product(*choices)))
+    free = np.array([item not in settled for item in range(items.first.size)])
+    for group in np.unique(items.first):  # those alive at once have to fit, fragments aside
+        alive = free & (items.first <= group) & (group <= items.last)
+        for space in spaces:
+            ways = ways[(ways == space) @ (items.size[space] * alive) <= items.limit[space, 0]]
     worth = np.stack([(ways >= 0) @ items.worth, (ways == 0) @ items.worth])
 
     @cache
@@ -91,11 +96,11 @@ def _packable(items: Items, space: int, chosen: Sequence[int], fixed: Mapping[in
 
 def _lowest(items: Items, space: int, item: int, placed: Mapping[int, int]) -> int:
     """The lowest address that is free over the item's life."""
-    size = items.size[space]
+    size, first, last = items.size[space].tolist(), items.first.tolist(), items.last.tolist()
     busy = sorted(
-        (address, address + int(size[other]))
+        (address, address + size[other])
         for other, address in placed.items()
-        if items.first[other] <= items.last[item] and items.first[item] <= items.last[other]
+        if first[other] <= last[item] and first[item] <= last[other]
     )
     low = 0
     for address, end in busy:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from accelsim.api import Result, simulate
 from accelsim.arch.spec import Arch
 from accelsim.compile import compile_program
+from accelsim.compile.place import dram_addresses
 from accelsim.compile.program import COUNTERS, DRAIN, LOAD, STORE, STREAM, VECTOR, WEIGHTS, Program
 from accelsim.engine import run
 from accelsim.engine.timeline import Timeline
@@ -23,7 +24,7 @@ from accelsim.hardware import systolic
 from accelsim.trace.builder import TraceBuilder, gemm_trace
 from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
 from tests.compile.checker import check
-from tests.compile.machines import ORDERS, OVERLAPS, SIZES, entry, mapped, small
+from tests.compile.machines import ORDERS, OVERLAPS, SIZES, entry, groups_of, mapped, small
 
 OPERANDS = ("int8", "bf16", "fp32")
 
@@ -368,6 +369,30 @@ def test_bias_is_loaded_once_and_before_the_first_result_leaves(order: tuple[str
         assert loads.size == 1
         first = np.flatnonzero((program.kind == reader) & (program.op == 0))[0]
         assert timeline.start[first] >= timeline.done[loads[0]]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("arrays", [1, 3])
+@pytest.mark.parametrize("fusion", ["none", "elementwise"])
+def test_a_bias_too_large_to_keep_comes_column_by_column(order: tuple[str, ...], arrays: int, fusion: str) -> None:
+    """70 columns of 4 bytes are more than a quarter of 1 KiB; the mapper finds tiles that leave room for parts."""
+    builder = TraceBuilder("biased")
+    x, w = builder.tensor("x", (9, 7), "int8", "input"), builder.tensor("w", (7, 70), "int8", "weight")
+    bias, y = builder.tensor("bias", (70,), "fp32", "weight"), builder.tensor("y", (9, 70), "bf16")
+    gelu = builder.tensor("gelu", (9, 70), "bf16")
+    builder.op("matmul", [x, w, bias], [y])
+    builder.op("gelu", [y], [gelu], {"approximate": "none"})
+    trace, arch = builder.build(), small(array__count=arrays, scratchpad__capacity_kib=1)
+    for mapping in (None, entry((4, 3, 4), order)):
+        result = simulate(arch, trace, fusion=fusion, mapping=mapping)
+        assert result.program is not None
+        assert result.timeline is not None
+        check(arch, trace, result.program, result.timeline)
+        program = result.program
+        first = dram_addresses(groups_of(trace, arch, fusion), trace, arch)[bias.id]
+        loads = (program.kind == LOAD) & (program.address >= first) & (program.address < first + 280)
+        assert program.request_bytes[loads].sum() >= 280
+        assert program.request_bytes[loads].max() <= 280 // 2
 
 
 def test_transposed_operands_are_fetched_as_they_lie() -> None:

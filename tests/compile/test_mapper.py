@@ -42,7 +42,7 @@ def work_of(m: int, n: int, k: int, batch: int = 1, **machine: object) -> Matmul
 
 COSTS = MatmulCosts(
     scratchpad_bytes=4096, accumulator_bytes=4096, accumulator_width=4, arrays=1, a_on_chip=False, b_on_chip=False,
-    staged_bytes=1, stored_bytes=1, bias_bytes=0, load_rate=Fraction(8), store_rate=Fraction(8), latency=20, issue=2,
+    staged_bytes=1, stored_bytes=1, kept_bytes=0, load_rate=Fraction(8), store_rate=Fraction(8), latency=20, issue=2,
     epilogue_cycles=0, stream_share=8, weights_share=8, runs=DramRuns(None),
 )  # fmt: skip
 BETTER = {  # field -> values from worse to better

