@@ -89,7 +89,13 @@ def _read(subject: str, settings: Sequence[str]) -> Arch | Result:
 
     name, *own = _COMMA.split(subject)
     if not name.lower().endswith(".json"):
-        return load_arch(name, parse_settings(settings) | parse_settings(own, where=subject))
+        overrides = parse_settings(settings) | parse_settings(own, where=subject)
+        try:
+            return load_arch(name, overrides)
+        except InputError as mistake:
+            if not own:
+                raise
+            raise InputError(f"{mistake}", where=subject) from mistake
     if own:
         raise InputError("a result cannot be changed", where=name, value=own[0], remedy="name a machine instead")
     from accelsim.measure.result import Result

@@ -246,14 +246,19 @@ def slot_bytes(c: Candidates, across: tuple[ReadAcross, ...], operand: str, widt
     return c.tile(operand) * width
 
 
-def fits(c: Candidates, costs: MatmulCosts) -> NDArray[np.bool_]:
-    """True where scratchpad and accumulator hold the candidate's tiles, of whole rows where a unit wants them. An os
-    result of one K tile without an epilogue goes past the accumulator."""
+def sum_bytes(c: Candidates, costs: MatmulCosts) -> Int64:
+    """Accumulator bytes that the candidate needs. An os result of one K tile without an epilogue goes past it."""
     sums = accumulator_slots(c) * c.arrays * c.tm * c.tn * costs.accumulator_width
     if c.work.array.dataflow == "os" and not c.work.epilogue:
-        sums = np.where(c.loops["k"] > 1, sums, 0)
+        return np.where(c.loops["k"] > 1, sums, 0)
+    return sums
+
+
+def fits(c: Candidates, costs: MatmulCosts) -> NDArray[np.bool_]:
+    """True where scratchpad and accumulator hold the candidate's tiles, of whole rows where a unit wants them."""
     rows = c.tn >= c.work.view.n if c.work.whole_rows else True
-    return (buffer_bytes(c, costs) <= costs.scratchpad_bytes) & (sums <= costs.accumulator_bytes) & rows
+    held = (buffer_bytes(c, costs) <= costs.scratchpad_bytes) & (sum_bytes(c, costs) <= costs.accumulator_bytes)
+    return held & rows
 
 
 def operands(work: MatmulWork, costs: MatmulCosts) -> tuple[tuple[str, bool, int], tuple[str, bool, int]]:

@@ -54,16 +54,21 @@ class Chooser:
     _notes: dict[int, str] = field(default_factory=dict)
     _judged: dict[Hashable, str] = field(default_factory=dict)
 
-    def choose(self, groups: tuple[Group, ...]) -> Choices:
-        """All rules that can lose, one after another."""
+    def choose(self, groups: tuple[Group, ...]) -> list[Choices]:
+        """All rules that can lose, one after another: what there is before them, unless a rule is forced on it, and
+        after each that fused something."""
+        stages = [Choices(groups, {})]
         for rule, proposals in (
             ("array_output", self._array_outputs),
             ("attention", self._attentions),
             ("matmul_layernorm", self._layernorms),
         ):
             if self.fusion.on(rule) or rule == "array_output":
-                groups = self._apply(groups, proposals)
-        return Choices(groups, self._notes)
+                found = self._apply(stages[-1].groups, proposals)
+                found_nothing = len(found) == len(stages[-1].groups)
+                before = [] if self.fusion.forced(rule) else stages[:-1] if found_nothing else stages
+                stages = [*before, Choices(found, dict(self._notes))]
+        return stages
 
     def _apply(
         self, groups: tuple[Group, ...], proposals: Callable[[Sequence[Group]], Iterator[_Proposal]]

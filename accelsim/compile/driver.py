@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from accelsim.arch.spec import Arch
@@ -54,9 +54,9 @@ def compile_program(
     check_forced(wanted, arch)
     planner = Planner(trace, arch, _recipes(arch))
     compiler = Compiler(arch, trace, planner, wanted, residency, judge or Judge())
-    chosen = compiler.choose()
-    unknown_operators(mapping or {}, chosen.groups)
-    return compiler.whole(chosen, mapping or {}, progress)
+    stages = compiler.choose()
+    unknown_operators(mapping or {}, stages[-1].groups)
+    return compiler.best(stages, mapping or {}, progress)
 
 
 @dataclass
@@ -72,13 +72,29 @@ class Compiler:
     _works: dict[Hashable, Work] = field(default_factory=dict)
     _at: Group | None = None  # the group that is being lowered
 
-    def choose(self) -> Choices:
-        """The groups of the whole trace, fused where that is wanted and wins."""
+    def choose(self) -> list[Choices]:
+        """The groups of the whole trace, fused where that is wanted and wins, after each rule that changed them."""
         on = [rule for rule in self.fusion.modes if self.fusion.on(rule)]
         fusable = self.planner.fusable
         made = optimizer_groups(self.trace, fusable) if self.fusion.on("optimizer") else ()
         groups = fuse(self.trace, on, fusable, self.planner.folds, made)
         return Chooser(self.planner, self.fusion, lambda some: self.judge.rank(self.program(some))).choose(groups)
+
+    def best(
+        self, stages: Sequence[Choices], mapping: Mapping[int, MappingEntry], progress: Progress | None
+    ) -> Program:
+        """The Program of the whole trace after the stage that is best for all of it: a fusion that wins among its
+        neighbours may lose in the run. The user's tiles are for the groups of the last stage."""
+        last = self.whole(stages[-1], mapping, progress)
+        if mapping or len(stages) == 1:
+            return last
+        before = [self.whole(stage, mapping, progress) for stage in reversed(stages[:-1])]
+        return min(last, *before, key=self.judge.rank)
+
+    def _may_part(self, group: Group, mapping: Mapping[int, MappingEntry]) -> bool:
+        """True for a group of several that the compiler chose to make one."""
+        several = bool(group.before or group.rows) and group.head.id not in mapping
+        return several and not self.fusion.forced(_rule_of(group))
 
     def whole(self, chosen: Choices, mapping: Mapping[int, MappingEntry], progress: Progress | None) -> Program:
         """The Program of the whole trace. A fusion that won among its neighbours, but has no room beside all that the
@@ -89,12 +105,9 @@ class Compiler:
                 return self.program(groups, mapping, notes, progress)
             except InputError as mistake:
                 group = self._at
-                if group is None or not (group.before or group.rows) or group.head.id in mapping:
+                if group is None or not self._may_part(group, mapping):
                     raise
-                rule = group.fired[-1].partition(":")[0]
-                if self.fusion.forced(rule):
-                    raise
-                notes[taken_apart(group)[-1].head.id] = f"{rule}: {mistake.what}"
+                notes[taken_apart(group)[-1].head.id] = f"{_rule_of(group)}: {mistake.what}"
                 groups = self._without(group, groups)
 
     def _without(self, group: Group, groups: tuple[Group, ...]) -> tuple[Group, ...]:
@@ -132,6 +145,11 @@ class Compiler:
         if key not in self._works:
             self._works[key] = attention_work(group, self.planner) if group.before else self.planner.work(group)
         return self._works[key]
+
+
+def _rule_of(group: Group) -> str:
+    """The rule that made a group of several."""
+    return group.fired[-1].partition(":")[0]
 
 
 def _fused(groups: tuple[Group, ...], fusion: Fusion) -> dict[str, int]:

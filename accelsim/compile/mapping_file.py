@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from accelsim.arch.document import join, read_plain
-from accelsim.compile.candidates import DEPTH, MatmulCosts, Tiling, buffer_bytes, fits, single_candidate
+from accelsim.compile.candidates import DEPTH, MatmulCosts, Tiling, buffer_bytes, fits, single_candidate, sum_bytes
 from accelsim.compile.estimate import estimate_cycles
 from accelsim.compile.fuse import Group
 from accelsim.compile.mapper import Mapped
@@ -44,7 +44,12 @@ def read_mapping(path: str | Path) -> dict[int, MappingEntry]:
     for index, raw in enumerate(entries):
         entry = _entry(raw, f"[{index}]", places)
         if entry.operator in result:
-            raise InputError("the operator is mapped twice", where=entry.where, value=entry.operator)
+            raise InputError(
+                "the operator is mapped twice",
+                where=entry.where,
+                value=entry.operator,
+                remedy="keep one entry of the two",
+            )
         result[entry.operator] = entry
     return result
 
@@ -136,8 +141,8 @@ def check_entry(entry: MappingEntry, machines: Sequence[tuple[MatmulWork, Matmul
     candidate = single_candidate(work, tiling, costs.arrays)
     if not fits(candidate, costs):
         raise InputError(
-            f"the tile needs {int(buffer_bytes(candidate, costs))} bytes of scratchpad (free: "
-            f"{costs.scratchpad_bytes}) or more accumulator than the {costs.accumulator_bytes} bytes there are",
+            f"the tile needs {int(buffer_bytes(candidate, costs))} bytes of scratchpad ({costs.scratchpad_bytes} free) "
+            f"and {int(sum_bytes(candidate, costs))} of accumulator ({costs.accumulator_bytes} there)",
             where=entry.where,
             value=list(entry.tile),
             remedy="make the tile smaller, hold fewer operands resident or give less depth",

@@ -106,6 +106,11 @@ def parse_rules(texts: Iterable[str]) -> dict[str, str]:
         if not (name and equals and mode):
             raise InputError("expected NAME=MODE", where="--rule", value=text, remedy=f"as in attention={ALWAYS}")
         if name in said:
-            raise InputError("the rule is given twice", where="--rule", value=text)
+            raise InputError(
+                f"the rule is given twice, also as {name}={said[name]}",
+                where="--rule",
+                value=text,
+                remedy="give it once",
+            )
         said[name] = mode
     return said

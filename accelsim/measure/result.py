@@ -102,9 +102,8 @@ class Result:
         """A Result from what `to_dict` gave, called `where` in messages. Raises InputError when it is none."""
         found = data.get("format") if isinstance(data, Mapping) else None
         if found != FORMAT:
-            raise InputError(
-                "not a Result of this version: format", where=where, value=found, remedy=f"expected {FORMAT!r}"
-            )
+            what = "not a Result: it has no `format`" if found is None else "a Result of another version"
+            raise InputError(what, where=where, value=found, remedy=f"give what `--json` wrote ({FORMAT})")
         missing = [key for key in sections() if key not in data]
         if missing:
             raise InputError(f"the Result has no {missing[0]!r}", where=where, remedy="simulate again")

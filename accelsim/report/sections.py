@@ -89,8 +89,8 @@ def machine_lines(data: Data, width: int) -> list[str]:
     arch = data["provenance"]["arch"]
     array, dram = arch["array"], arch["dram"]
     count = f"{array['count']} x " if array["count"] > 1 else ""
-    peak = data["dram"]["peak_bandwidth_gbps"]
-    rate = "unlimited" if peak is None else f"{peak:g} GB/s"
+    given, peak = dram["bandwidth_gbps"], data["dram"]["peak_bandwidth_gbps"]
+    rate = "unlimited" if peak is None else f"{given if isinstance(given, int | float) else peak:g} GB/s"
     memory = "ideal memory" if dram["model"] == "ideal" else f"{dram['preset']} {rate}"
     flow = array["dataflow"]
     shape = f"{count}{array['rows']}x{array['cols']} {flow if isinstance(flow, str) else '/'.join(flow)}"

@@ -118,14 +118,14 @@ def _headline(data: Data) -> Iterator[Text]:
     per_inference = f"batch {total['batch']}: {count(round(total['cycles_per_inference']), 19)} cycles per inference"
     yield Text(f"{per_inference}; fusion {arguments.get('fusion')}, residency {kept}", style="dim")
     if applied := _applied(data):
-        yield Text(f"fused where it wins: {applied}", style="dim")
+        yield Text(f"fused: {applied}", style="dim")
 
 
 def _applied(data: Data) -> str:
-    """How often the rules of the higher levels were applied, "" where none is on."""
+    """How often the rules that make one group of several were applied, "" where none was."""
     fused = data["program"]["fused"]
-    found = (f"{rule} {fused[rule]}x" for rule in ("attention", "matmul_layernorm", "optimizer") if rule in fused)
-    return ", ".join(found)
+    rules = ("array_output", "attention", "matmul_layernorm", "optimizer")
+    return ", ".join(f"{rule} {fused[rule]}x" for rule in rules if fused.get(rule))
 
 
 def _bounds(data: Data) -> Table:
@@ -185,7 +185,7 @@ def _dram(data: Data) -> Iterator[Text]:
     share = percent(dram["achieved_bandwidth_gbps"], dram["peak_bandwidth_gbps"])
     latency = dram["mean_read_latency_ns"]
     read = "" if latency is None else f"; a transaction is read in {latency:.0f} ns"
-    yield Text(f"DRAM moves {share} % of its peak; {percent(dram['row_hits'], columns)} % row hits{read}")
+    yield Text(f"DRAM moves {share} % of what it could; {percent(dram['row_hits'], columns)} % row hits{read}")
 
 
 def _kinds(data: Data) -> Iterator[Part]:

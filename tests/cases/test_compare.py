@@ -96,7 +96,7 @@ def test_a_machine_without_an_area_shows_none(capsys: Capture) -> None:
         (["tpu_like"], ["nothing to compare with", "'tpu_like'"]),
         (["tpu_like", "tpu_lik"], ["tpu_lik", "did you mean tpu_like"]),
         (["tpu_like", "missing.json"], ["missing.json", "cannot be read"]),
-        (["tpu_like", "old.json"], ["old.json", "not a Result of this version", "accelsim-result/0"]),
+        (["tpu_like", "old.json"], ["old.json", "a Result of another version", "accelsim-result/0"]),
         (["tpu_like", "text.json"], ["text.json", "is not JSON"]),
         (["tpu_like", "tpu_like,array.rows"], ["tpu_like,array.rows", "expected key=value"]),
         (["tpu_like", "tpu_like,array.row=8"], ["array.row", "array.rows"]),

@@ -66,7 +66,7 @@ def groups_of(
     trace: Trace, arch: Arch, fusion: str = "elementwise", residency: bool = True, rules: Rules = None
 ) -> tuple[Group, ...]:
     planner = Planner(trace, arch, {})
-    return Compiler(arch, trace, planner, fusion_of(fusion, rules), residency, Judge()).choose().groups
+    return Compiler(arch, trace, planner, fusion_of(fusion, rules), residency, Judge()).choose()[-1].groups
 
 
 def placement_of(

@@ -202,7 +202,7 @@ def test_padded_slots_and_tensors_are_larger() -> None:
 def test_a_tile_that_fits_packed_alone_is_refused_padded() -> None:
     trace, machine = product(8, 8, 8, turned="b"), few_banks(scratchpad__capacity_kib=200 / 1024)
     assert mapped(small(**machine, scratchpad__transpose="none"), trace, (8, 8, 8)).size > 0
-    with pytest.raises(InputError, match=r"needs 224 bytes of scratchpad \(free: 200\)"):
+    with pytest.raises(InputError, match=r"needs 224 bytes of scratchpad \(200 free\)"):
         mapped(small(**machine, scratchpad__transpose="padding"), trace, (8, 8, 8))
 
 

@@ -20,7 +20,7 @@ from accelsim.trace.builder import TraceBuilder
 from accelsim.trace.model import Operand, Tensor, Trace
 from tests.compile.attentions import MASK, OTHER, SCALE, AttentionChecker, Shape, attention, attention_notes
 from tests.compile.checker import check
-from tests.compile.machines import OVERLAPS, bert_tiny, entry, shipped_arch, small
+from tests.compile.machines import OVERLAPS, bert_tiny, entry, shipped_arch, shipped_trace, small
 from tests.compile.test_special import HOST, scores, unit
 
 FORMS = ("two_pass", "spilled", "online")
@@ -116,6 +116,14 @@ def test_a_drain_of_an_output_stationary_array_never_waits_for_the_pass_that_sca
 def test_few_keys_are_one_step_of_the_online_form() -> None:
     program = checked(small(), attention(Shape(2, 9, 3, 4), ()), rules={"attention": "online"})
     assert {note.split(" and ")[1] for note in attention_notes(program)} == {"3 keys a step"}
+
+
+def test_a_higher_level_is_never_worse_for_the_whole_run() -> None:
+    """On this machine attention wins among its neighbours, and loses in the run against units at the array's output."""
+    arch, trace = shipped_arch("gemmini_16_norm", dram__model="pattern"), shipped_trace("bert_tiny_fwd_b1_s128")
+    cycles = [simulate(arch, trace, fusion=level).cycles for level in ("elementwise", "attention", "all")]
+    assert cycles == sorted(cycles, reverse=True)
+    assert simulate(arch, trace, rules={"attention": "always"}).cycles > cycles[0]
 
 
 @pytest.mark.parametrize("machine", ["tpu_like", "tpu_like_softmax", "tpu_like_no_vector", "tpu_v1"])

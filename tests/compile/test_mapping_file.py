@@ -94,7 +94,7 @@ REFUSED = {  # entry -> message
     "{operator: 0, tile: [4, 8, 4], order: [m, n, k]}": "tile n is larger than the operator's 7; got 8",
     "{operator: 0, tile: [4, 4, 7], order: [m, n, k]}": "tile k is larger than the operator's 6; got 7",
     "{operator: 0, tile: [4, 4, 4], order: [m, n, k], dataflow: os}": "the array is ws; got 'os'; set array.dataflow",
-    "{operator: 0, tile: [9, 7, 6], order: [m, n, k]}": r"needs 159 bytes of scratchpad \(free: 102\).*make the tile",
+    "{operator: 0, tile: [9, 7, 6], order: [m, n, k]}": r"needs 159 bytes of scratchpad \(102 free\).*make the tile",
 }
 
 

@@ -141,7 +141,7 @@ def test_notebook_table_is_plain_and_escaped(result):
     [
         ("{", r"damaged.json: is not JSON \(line 1, column 2\); give a file"),
         ("[" * 100_000, "is not a Result; give a file"),
-        ("[]", "not a Result of this version"),
+        ("[]", "not a Result: it has no `format`"),
         ('{"format": "accelsim-result/9"}', "got 'accelsim-result/9'"),
         ('{"format": "accelsim-result/1"}', "has no 'provenance'"),
     ],

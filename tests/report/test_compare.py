@@ -377,7 +377,7 @@ def test_names_come_from_files_and_machines(tmp_path: Any) -> None:
         ([], None, "nothing to compare with"),
         ([changed(), changed()], ["one"], "2 results need as many names"),
         ([changed(), 7], None, r"results\[1\]: not a Result; got 7"),
-        ([changed(), {"format": "accelsim-result/9"}], None, r"results\[1\]: not a Result of this version.*/9"),
+        ([changed(), {"format": "accelsim-result/9"}], None, r"results\[1\]: a Result of another version.*/9"),
         ([changed(), "missing.json"], None, "missing.json: cannot be read"),
     ],
 )
