@@ -185,7 +185,7 @@ def _dram(data: Data) -> Iterator[Text]:
     share = percent(dram["achieved_bandwidth_gbps"], dram["peak_bandwidth_gbps"])
     latency = dram["mean_read_latency_ns"]
     read = "" if latency is None else f"; a transaction is read in {latency:.0f} ns"
-    yield Text(f"DRAM moves {share} % of what it could; {percent(dram['row_hits'], columns)} % row hits{read}")
+    yield Text(f"DRAM moves {share} % of its rate; {percent(dram['row_hits'], columns)} % row hits{read}")
 
 
 def _kinds(data: Data) -> Iterator[Part]:

@@ -49,4 +49,4 @@ def test_a_key_that_ends_with_a_bracket_is_an_unknown_key(capsys: Capture, tmp_p
 def test_a_result_of_another_version_is_named_by_its_file(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     path.write_text(json.dumps({"format": "accelsim-result/9"}))
-    assert f"{path}: not a Result" in refusal(capsys, "explain", "utilization", "--json", str(path))
+    assert f"{path}: a Result of another version" in refusal(capsys, "explain", "utilization", "--json", str(path))

@@ -237,7 +237,7 @@ def test_a_dram_that_ran_commands_says_how_it_did(capsys: pytest.CaptureFixture[
     assert "row hits" not in "".join(printed(Result(data), capsys))
     data["dram"] |= {"commands": {"ACT": 25, "RD": 90, "WR": 10}, "row_hits": 75, "mean_read_latency_ns": 41.4}
     data["dram"] |= {"achieved_bandwidth_gbps": 32.0, "peak_bandwidth_gbps": 64.0}
-    line = "DRAM moves 50.0 % of what it could; 75.0 % row hits; a transaction is read in 41 ns"
+    line = "DRAM moves 50.0 % of its rate; 75.0 % row hits; a transaction is read in 41 ns"
     assert line in printed(Result(data), capsys)
     data["dram"]["mean_read_latency_ns"] = None
     assert line.rpartition(";")[0] in printed(Result(data), capsys)
