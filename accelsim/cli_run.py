@@ -151,9 +151,9 @@ def _tell_unused_rules(result: Result) -> None:
     """Warn of a rule that was asked for, not left to the compiler, and found no place."""
     from accelsim.compile.rules import AUTO
 
-    data = result.to_dict()
-    for rule, mode in data["provenance"]["arguments"]["rules"].items():
-        if mode != AUTO and data["program"]["fused"].get(rule) == 0:
+    fused = result.data["program"]["fused"]
+    for rule, mode in result.data["provenance"]["arguments"]["rules"].items():
+        if mode != AUTO and fused.get(rule) == 0:
             click.echo(
                 f"accelsim: warning: --rule {rule}={mode} found no place in this trace on this machine", err=True
             )

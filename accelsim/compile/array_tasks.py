@@ -221,11 +221,11 @@ class MatmulTasks:
         for it."""
         if not self.work.bias_bytes:
             return []
-        at, n = self.finishing, self.work.view.n
-        index, one = self.points.n[at], np.ones(at.size, np.int64)
-        whole = not bias_by_column(self.work, self.machine.scratchpad_bytes)
-        begin, columns = (0 * one, n * one) if whole else (index * self.points.tiling.tn, self.points.tn[at])
-        tiles = Tiles(0 * one, 0 * one, one, begin, columns)
+        p, at, n = self.points, self.finishing, self.work.view.n
+        by_column = bias_by_column(self.work, self.machine.scratchpad_bytes)
+        width, none = p.tiling.tn if by_column else n, np.zeros(at.size, np.int64)
+        index = p.n[at] if by_column else none
+        tiles = Tiles(none, none, none + 1, index * width, np.minimum(width, n - index * width))
         first, units = self.finish_writer()
         number = self.inputs[2]
         layout, place = self.work.bias_layout, self.ports.inputs[number]
@@ -233,11 +233,10 @@ class MatmulTasks:
             Feed(
                 role="bias", input=number, place=place, operand=self.ports.operand(number, place),
                 requests=tile_requests(tiles, layout, self.work.bias_bytes), offset=layout.offset,
-                spans=tiles.spans(layout), tile_id=0 * one if whole else index, held_whole=whole,
-                slots=1 if whole else int(bias_slots(self.candidate)),
-                slot_bytes=(n if whole else self.points.tiling.tn) * self.work.bias_bytes,
-                labels=self.points.labels[at], points=self.numbers[at], part=self.part, reader=first,
-                last_reader=first, lane=units,
+                spans=tiles.spans(layout), tile_id=index, held_whole=not by_column,
+                slots=int(bias_slots(self.candidate)) if by_column else 1, slot_bytes=width * self.work.bias_bytes,
+                labels=p.labels[at], points=self.numbers[at], part=self.part, reader=first, last_reader=first,
+                lane=units,
             )
         ]  # fmt: skip
 

@@ -64,10 +64,13 @@ class Chooser:
             ("matmul_layernorm", self._layernorms),
         ):
             if self.fusion.on(rule) or rule == "array_output":
-                found = self._apply(stages[-1].groups, proposals)
-                found_nothing = len(found) == len(stages[-1].groups)
-                before = [] if self.fusion.forced(rule) else stages[:-1] if found_nothing else stages
-                stages = [*before, Choices(found, dict(self._notes))]
+                found = Choices(self._apply(stages[-1].groups, proposals), dict(self._notes))
+                if self.fusion.forced(rule):
+                    stages = [found]
+                elif len(found.groups) == len(stages[-1].groups):
+                    stages[-1] = found
+                else:
+                    stages.append(found)
         return stages
 
     def _apply(

@@ -22,7 +22,7 @@ from accelsim.engine.timeline import Timeline
 from accelsim.errors import InputError
 from accelsim.hardware import systolic
 from accelsim.trace.builder import TraceBuilder, gemm_trace
-from accelsim.trace.model import DTYPE_BYTES, Operand, Trace
+from accelsim.trace.model import DTYPE_BYTES, Operand, Tensor, Trace
 from tests.compile.checker import check
 from tests.compile.machines import ORDERS, OVERLAPS, SIZES, entry, groups_of, mapped, small
 
@@ -350,15 +350,20 @@ def test_rate_of_the_dtype_stretches_the_streams(dtype: str) -> None:
     assert program.occupy[program.kind == WEIGHTS].tolist() == [4 * steps]
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_bias_is_loaded_once_and_before_the_first_result_leaves(order: tuple[str, ...]) -> None:
+def biased(columns: int) -> tuple[Trace, Tensor]:
+    """A matmul with a bias of fp32 and a GELU behind it; the trace and the bias."""
     builder = TraceBuilder("biased")
-    x, w = builder.tensor("x", (9, 7), "int8", "input"), builder.tensor("w", (7, 6), "int8", "weight")
-    bias, y = builder.tensor("bias", (6,), "fp32", "weight"), builder.tensor("y", (9, 6), "bf16")
-    gelu = builder.tensor("gelu", (9, 6), "bf16")
+    x, w = builder.tensor("x", (9, 7), "int8", "input"), builder.tensor("w", (7, columns), "int8", "weight")
+    bias, y = builder.tensor("bias", (columns,), "fp32", "weight"), builder.tensor("y", (9, columns), "bf16")
+    gelu = builder.tensor("gelu", (9, columns), "bf16")
     builder.op("matmul", [x, w, bias], [y])
     builder.op("gelu", [y], [gelu], {"approximate": "none"})
-    trace, arch = builder.build(), small()
+    return builder.build(), bias
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_bias_is_loaded_once_and_before_the_first_result_leaves(order: tuple[str, ...]) -> None:
+    (trace, _), arch = biased(6), small()
     for fusion, reader in (("none", DRAIN), ("elementwise", VECTOR)):
         result = simulate(arch, trace, fusion=fusion, mapping=entry((4, 3, 2), order))
         program, timeline = result.program, result.timeline
@@ -376,13 +381,7 @@ def test_bias_is_loaded_once_and_before_the_first_result_leaves(order: tuple[str
 @pytest.mark.parametrize("fusion", ["none", "elementwise"])
 def test_a_bias_too_large_to_keep_comes_column_by_column(order: tuple[str, ...], arrays: int, fusion: str) -> None:
     """70 columns of 4 bytes are more than a quarter of 1 KiB; the mapper finds tiles that leave room for parts."""
-    builder = TraceBuilder("biased")
-    x, w = builder.tensor("x", (9, 7), "int8", "input"), builder.tensor("w", (7, 70), "int8", "weight")
-    bias, y = builder.tensor("bias", (70,), "fp32", "weight"), builder.tensor("y", (9, 70), "bf16")
-    gelu = builder.tensor("gelu", (9, 70), "bf16")
-    builder.op("matmul", [x, w, bias], [y])
-    builder.op("gelu", [y], [gelu], {"approximate": "none"})
-    trace, arch = builder.build(), small(array__count=arrays, scratchpad__capacity_kib=1)
+    (trace, bias), arch = biased(70), small(array__count=arrays, scratchpad__capacity_kib=1)
     for mapping in (None, entry((4, 3, 4), order)):
         result = simulate(arch, trace, fusion=fusion, mapping=mapping)
         assert result.program is not None
